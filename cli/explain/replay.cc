@@ -59,7 +59,8 @@ Result<std::string> ReplayText(const std::string& lines, const control::ReplayCh
                     " are the same again\n";
   if (replayed.settling > 0) {
     out += std::to_string(replayed.settling) +
-           " at the beginning are not compared: the records begin after the operator did\n";
+           " at the beginning are not compared: the records begin after the operator did; later "
+           "ones may differ too, since it knew bursts and misses of hours before\n";
   }
   if (change.any()) {
     char text[128];

@@ -52,8 +52,9 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
      "Share of the requests of the last five minutes that kept the targets of spec.slo."},
     {"janus_scaling_decisions_total", MetricType::kCounter, "namespace,service,action,reason",
      "decisions",
-     "Decisions on counts since this process leads. action: ScaleUp, ScaleDown or Hold; reason: as "
-     "in ScalingReady."},
+     "Decisions since this process leads. action: ScaleUp, ScaleDown, Split (other micro-batches) "
+     "or "
+     "Hold; reason: as in ScalingReady."},
     {"janus_model_error_ratio", MetricType::kGauge, "namespace,service", "ratio",
      "Median error of predicted step times, over measurements that the predictor had not learned "
      "from."},

@@ -15,6 +15,8 @@ std::string_view NameOf(DecisionRecord::Action action) {
       return "ScaleUp";
     case DecisionRecord::Action::kScaleDown:
       return "ScaleDown";
+    case DecisionRecord::Action::kSplit:
+      return "Split";
   }
   return "";
 }

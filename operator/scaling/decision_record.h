@@ -22,7 +22,12 @@ std::string ToString(const InstanceCounts& counts);
 
 // One decision on counts, for people and for status.decision. Plain data.
 struct DecisionRecord {
-  enum class Action { kHold, kScaleUp, kScaleDown };
+  enum class Action {
+    kHold,
+    kScaleUp,
+    kScaleDown,
+    kSplit,  // the counts stay, and a step has another number of micro-batches
+  };
 
   WallTime time;
   Action action = Action::kHold;
@@ -38,7 +43,7 @@ struct DecisionRecord {
   friend bool operator==(const DecisionRecord&, const DecisionRecord&) = default;
 };
 
-// "Hold", "ScaleUp", "ScaleDown".
+// "Hold", "ScaleUp", "ScaleDown", "Split".
 std::string_view NameOf(DecisionRecord::Action action);
 
 }  // namespace janus::control

@@ -116,6 +116,15 @@ Status SetMostGpus(const MoEServiceSpec& spec, const PolicyLimits& limits, Scali
   return OkStatus();
 }
 
+// Times that no field sets. Those of fields are as the user wrote them.
+void PutOnClock(double times_faster, ScalingPolicy& policy) {
+  for (double* const seconds :
+       {&policy.backoff_seconds, &policy.start_seconds, &policy.warm_up_seconds,
+        &policy.recovery_seconds, &policy.online.half_life_seconds}) {
+    *seconds /= times_faster;
+  }
+}
+
 }  // namespace
 
 Status FillPolicy(const MoEServiceSpec& spec, ScalingPolicy& policy) {
@@ -159,6 +168,7 @@ Result<ScalingPolicy> PolicyOf(const MoEServiceSpec& spec, const PolicyLimits& l
   JANUS_RETURN_IF_ERROR(
       SetConstant(roles.experts, "experts", limits.external_experts, policy.experts));
   JANUS_RETURN_IF_ERROR(SetMostGpus(spec, limits, policy));
+  if (spec.timed) PutOnClock(spec.timed->time_scale, policy);
   if (Status status = Validate(policy); !status.ok()) {
     return std::move(status).Annotate("the scaling policy of this spec");
   }

@@ -29,7 +29,7 @@ Status FillPolicy(const MoEServiceSpec& spec, controllers::ScalingPolicy& policy
 
 // The policy of a running service, with the defaults of docs/api.md. Roles that the decision does
 // not scale (replicas, or mode External) are constants: min = max. Standby pods count against
-// maxGPUs.
+// maxGPUs. Times that no field sets are divided by spec.timed.timeScale.
 //
 // InvalidArgument, with the path: no TPOT target, a role with 0 replicas, or no GPU is left beside
 // the standby pods. Unavailable: the count of a role in mode External is not known yet.

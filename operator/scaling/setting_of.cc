@@ -6,6 +6,7 @@
 
 #include "common/model/memory.h"
 #include "controllers/plan/shape_of.h"
+#include "operator/api/device.h"
 #include "operator/scaling/hardware_of.h"
 
 namespace janus::control {
@@ -143,6 +144,14 @@ HardwareProfile TimesOf(HardwareProfile profile) {
 
 }  // namespace
 
+int MostMicroBatches(const MoEServiceSpec& spec) {
+  if (spec.pipeline.micro_batches > 0) return spec.pipeline.micro_batches;
+  const bool name_hardware = !spec.roles.attention.hardware_profile.empty() &&
+                             !spec.roles.experts.hardware_profile.empty();
+  constexpr int kMostChosen = 2;
+  return DeviceOf(spec) == Device::kCpu && !name_hardware ? 1 : kMostChosen;
+}
+
 Result<PredictorInputs> InputsOf(const RunningService& service) {
   const ServicePlan& plan = service.planned.plan;
   PredictorInputs out;
@@ -168,9 +177,8 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
   options.max_experts =
       std::max(TableSize(policy, policy.experts, experts, service.n), options.room->fewest_experts);
   const int micro_batches = service.spec.pipeline.micro_batches;
-  const bool is_cpu = out.attention.is_cpu || out.experts.is_cpu;
   options.min_micro_batches = std::max(micro_batches, 1);
-  options.max_micro_batches = micro_batches > 0 ? micro_batches : is_cpu ? 1 : 2;
+  options.max_micro_batches = MostMicroBatches(service.spec);
   return out;
 }
 

@@ -38,11 +38,15 @@ struct RunningService {
   std::optional<StandsFor> stands_for = std::nullopt;  // of timed devices
 };
 
+// The most micro-batches that decisions may choose: as many as the spec says; if it says none, two,
+// and on CPUs one, since both roles then share the cores that a second one would fill. CPUs whose
+// roles name a HardwareProfile count as that hardware. Pure.
+int MostMicroBatches(const MoEServiceSpec& spec);
+
 // What a predictor of its pools is built from. It knows only what this version serves: one device
 // an instance, and the exchange of the plan. Of its modes: all that an epoch may take. Timed
-// devices play Direct in bf16, whatever the plan's exchange is. One or two micro-batches, or as
-// many as the spec says; on CPUs one, since both roles then share the cores that a second one would
-// fill. KV tokens and slots are those of the plan.
+// devices play Direct in bf16, whatever the plan's exchange is. Up to MostMicroBatches. KV tokens
+// and slots are those of the plan.
 //
 // Errors: of HardwareOf; NotFound: no such preset of a timed device; InvalidArgument: its model has
 // fewer experts than the served one. Pure.

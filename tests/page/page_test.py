@@ -129,6 +129,20 @@ class Decisions(PageCase):
         self.assertEqual(self.value("document.querySelectorAll('main img, main script, main i').length"), 0)
 
 
+    def test_other_micro_batches_have_a_mark_of_their_own(self):
+        split = copy.deepcopy(recorded.service())
+        one = in_window()[0]
+        split["decisions"][split["decisions"].index(one)].update(
+            action="Split", to=one["from"], message="micro-batches: 2 (TPOT 61.0 ms) instead of 1 (70.2 ms)")
+        self.served.services = [split]
+        self.show()
+        self.value(f"{MARKS}[0].click()")
+        self.assertEqual(self.value(f"{MARKS}[0].textContent"), "◆")
+        said = self.value(DETAIL)
+        self.assertIn(f"Split at {one['from']}", said)
+        self.assertIn("micro-batches: 2 (TPOT 61.0 ms) instead of 1 (70.2 ms)", said)
+
+
 class Charts(PageCase):
     def test_each_chart_draws_its_lines_and_reads_values_by_keyboard(self):
         self.show()

@@ -12,6 +12,7 @@
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/placement/choose_placement.h"
 #include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/scaling/scaled_counts.h"
 #include "operator/reconcile/status/words.h"
 
 namespace janus::control {
@@ -134,7 +135,10 @@ class Wanted {
       }
       // Slots for another loss can wait until all are back.
       if (counts[1] < planned->plan.n) fewer.spec.roles.experts.placement.survivable = false;
-      janus::Result<PlannedService> anew = PlanKeeping(from_, desired_, fewer);
+      int room = std::max(fewer.spec.pipeline.micro_batches, 1);
+      if (desired_.micro_batches_of_spec == 0) room = MostChosenMicroBatches(desired_.service.spec);
+      janus::Result<PlannedService> anew = PlanWithRoomFor(
+          [&](const MoEService& one) { return PlanKeeping(from_, desired_, one); }, fewer, 1, room);
       if (!anew.ok()) {
         if (!out_.awaited) out_.awaited = {"WaitingForPods", anew.status().message()};
         return;

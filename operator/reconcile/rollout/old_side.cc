@@ -11,6 +11,7 @@
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/pods/revision.h"
+#include "operator/reconcile/scaling/scaled_counts.h"
 #include "operator/reconcile/spec/read_spec.h"
 
 namespace janus::control {
@@ -131,6 +132,10 @@ OldSide PlanOldSide(const ServiceObserved& seen, const ReconcilerOptions& option
   if (last) desired.service.spec = last->spec;
   desired.service.spec.suspend = front.service.spec.suspend;
   desired.service.spec.paused = front.service.spec.paused;
+  // What decisions have chosen stays, as the counts do.
+  int32_t& micro_batches = desired.service.spec.pipeline.micro_batches;
+  if (committed != nullptr && micro_batches == 0) micro_batches = committed->micro_batches;
+  int room = MostChosenMicroBatches(desired.service.spec);
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     RoleWanted& wanted = desired.Of(role).wanted;
     wanted.now = seen.wall;
@@ -155,7 +160,9 @@ OldSide PlanOldSide(const ServiceObserved& seen, const ReconcilerOptions& option
   const PlanningSide from = OldOf(seen, options, rollout);
   if (last && committed != nullptr && front.wants_pods()) {
     desired.workers = WorkersOf(from, desired);
-    janus::Result<PlannedService> planned = PlanKeeping(from, desired, desired.service);
+    janus::Result<PlannedService> planned =
+        PlanWithRoomFor([&](const MoEService& one) { return PlanKeeping(from, desired, one); },
+                        desired.service, std::max(micro_batches, 1), room);
     if (planned.ok()) desired.planned = *std::move(planned);
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {

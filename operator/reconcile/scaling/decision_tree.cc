@@ -18,6 +18,7 @@ constexpr std::pair<DecisionRecord::Action, std::string_view> kActions[] = {
     {DecisionRecord::Action::kHold, "Hold"},
     {DecisionRecord::Action::kScaleUp, "ScaleUp"},
     {DecisionRecord::Action::kScaleDown, "ScaleDown"},
+    {DecisionRecord::Action::kSplit, "Split"},
 };
 // Of the field.
 constexpr size_t kLongestDecisionMessage = 1024;

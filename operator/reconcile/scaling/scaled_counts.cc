@@ -7,6 +7,7 @@
 #include "operator/reconcile/pools/pools.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/reconcile/scaling/tick.h"
+#include "operator/scaling/setting_of.h"
 
 namespace janus::control {
 
@@ -42,6 +43,26 @@ void TakeMicroBatches(const PlanningSide& from, Desired& out) {
   const TopologyRecord* const committed = from.side.committed();
   if (micro_batches == 0 && committed != nullptr && IsScaled(out.service.spec)) {
     micro_batches = committed->micro_batches;
+  }
+}
+
+int MostChosenMicroBatches(const MoEServiceSpec& spec) {
+  const int chosen = std::max(spec.pipeline.micro_batches, 1);
+  if (!IsScaled(spec)) return chosen;
+  MoEServiceSpec open = spec;
+  open.pipeline.micro_batches = 0;
+  return std::max(chosen, MostMicroBatches(open));
+}
+
+janus::Result<PlannedService> PlanWithRoomFor(PlanModel plan_model, const MoEService& service,
+                                              int least, int& room) {
+  const int chosen = std::max(service.spec.pipeline.micro_batches, 1);
+  MoEService sized = service;
+  for (;; --room) {
+    sized.spec.pipeline.micro_batches = room;
+    janus::Result<PlannedService> planned = plan_model(sized);
+    if (planned.ok()) planned->plan.effective.micro_batches = std::min(chosen, room);
+    if (planned.status().code() != StatusCode::kResourceExhausted || room <= least) return planned;
   }
 }
 

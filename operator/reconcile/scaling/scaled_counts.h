@@ -1,5 +1,6 @@
 #pragma once
 
+#include "operator/reconcile/capacity/pinned_plan.h"
 #include "operator/reconcile/spec/desired.h"
 
 namespace janus::control {
@@ -12,5 +13,16 @@ namespace janus::control {
 // the plan raises that to the fewest instances that hold the model.
 void TakeScaledCount(const PlanningSide& from, Role role, std::optional<int> before, Desired& out);
 void TakeMicroBatches(const PlanningSide& from, Desired& out);
+
+// The most micro-batches that may be chosen for the service, whose spec leaves them open and has
+// the chosen number by now: by decisions, or that number. At least 1. Pure.
+int MostChosenMicroBatches(const MoEServiceSpec& spec);
+
+// The plan of `plan_model` for `service`, which has the number of its micro-batches, with memory
+// for `room` of them. So another number up to `room` changes neither slots nor keys and values, and
+// always fits. If the memory holds fewer, `room` becomes the most that it holds, at least `least`;
+// and the plan has no more. Errors: of the last call of `plan_model`. Pure.
+janus::Result<PlannedService> PlanWithRoomFor(PlanModel plan_model, const MoEService& service,
+                                              int least, int& room);
 
 }  // namespace janus::control

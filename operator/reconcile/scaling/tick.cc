@@ -222,8 +222,12 @@ class Ticking {
     next_.looked = answered_;
     const bool was_late = WasLate(*statistics_);
     const bool is_first = !next_.looks.last_time_seconds;
+    controllers::ObserveOptions options{.tpot = policy->tpot, .ttft = policy->ttft};
+    if (spec_.timed) {
+      for (double& seconds : options.windows_seconds) seconds /= spec_.timed->time_scale;
+    }
     const janus::Result<controllers::World> world =
-        controllers::WorldFrom(look, {.tpot = policy->tpot, .ttft = policy->ttft}, next_.looks);
+        controllers::WorldFrom(look, options, next_.looks);
     if (!world.ok()) {
       // Rates need two looks. Until then the decision of the process before stands.
       if (is_first && LastDecisionOf(seen_.tree)) return;
@@ -388,12 +392,26 @@ class Ticking {
           is_more ? DecisionRecord::Action::kScaleUp : DecisionRecord::Action::kScaleDown;
       next_.wanted = record.to;
       next_.wanted_since = seen_.now;
-      if (decision.verb == Verb::kScale) next_.micro_batches = decision.target.how.micro_batches;
+      if (decision.verb == Verb::kScale) Split(decision, world, record);
     } else if (next_.decide.pending.empty() && decision.target.how.micro_batches > 0) {
       // Also the number that runs: another one may be on its way, and wanted no more.
-      next_.micro_batches = decision.target.how.micro_batches;
+      if (Split(decision, world, record)) record.action = DecisionRecord::Action::kSplit;
     }
     Note(std::move(record));
+  }
+
+  // Takes the decision's number of micro-batches. True: it is another one than was wanted before.
+  bool Split(const controllers::Decision& decision, const controllers::World& world,
+             DecisionRecord& record) {
+    const int before =
+        next_.micro_batches > 0 ? next_.micro_batches : std::max(world.current.micro_batches, 1);
+    const int wanted = next_.micro_batches = decision.target.how.micro_batches;
+    if (wanted == before) return false;
+    if (record.message.find("micro-batches: ") == std::string::npos) {
+      record.message +=
+          "; micro-batches: " + std::to_string(wanted) + " instead of " + std::to_string(before);
+    }
+    return true;
   }
 
   void Note(DecisionRecord record) {

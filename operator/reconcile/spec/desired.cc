@@ -117,23 +117,20 @@ void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, D
   }
 }
 
-// The plan with the number of micro-batches that was chosen; the memory may hold fewer only. That
+// The plan with the number of micro-batches that was chosen. The memory may hold fewer only. That
 // is no lack of capacity, and decisions then choose no other number, since what they predict must
 // run.
 janus::Result<PlannedService> PlanWithMicroBatches(const PlanningSide& from, Desired& out) {
-  const auto plan = [&] { return PlanKeeping(from, out, out.service); };
-  janus::Result<PlannedService> planned = plan();
+  if (out.micro_batches_of_spec != 0) return PlanKeeping(from, out, out.service);
   int32_t& chosen = out.service.spec.pipeline.micro_batches;
-  if (out.micro_batches_of_spec != 0) return planned;
-  const int32_t first = chosen;
-  while (planned.status().code() == StatusCode::kResourceExhausted && chosen > 1) {
-    --chosen;
-    janus::Result<PlannedService> fewer = plan();
-    if (!fewer.ok()) continue;
-    out.micro_batches_of_spec = chosen;
-    return fewer;
+  const int most = MostChosenMicroBatches(out.service.spec);
+  int room = most;
+  janus::Result<PlannedService> planned = PlanWithRoomFor(
+      [&](const MoEService& one) { return PlanKeeping(from, out, one); }, out.service, 1, room);
+  if (planned.ok() && room < most) {
+    out.micro_batches_of_spec = room;
+    chosen = std::min(chosen, room);
   }
-  chosen = first;
   return planned;
 }
 

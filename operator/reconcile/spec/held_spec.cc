@@ -7,6 +7,7 @@
 #include "operator/api/parse.h"
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/scaling/scaled_counts.h"
 #include "operator/reconcile/spec/read_spec.h"
 
 namespace janus::control {
@@ -57,7 +58,12 @@ void KeepCommitted(const PlanningSide& from, Desired& out) {
     wanted.rolls = false;
   }
   out.workers = WorkersOf(from, out);  // running workers have their own sizes
-  janus::Result<PlannedService> planned = from.models.Plan(held, out.workers);
+  const bool is_chosen = out.micro_batches_of_spec == 0;
+  int room = committed->micro_batches;
+  if (is_chosen) room = std::max(room, MostChosenMicroBatches(out.service.spec));
+  janus::Result<PlannedService> planned =
+      PlanWithRoomFor([&](const MoEService& one) { return from.models.Plan(one, out.workers); },
+                      held, committed->micro_batches, room);
   if (!planned.ok()) return;
   out.planned = *std::move(planned);
   for (const Role role : {Role::kAttention, Role::kExperts}) {

@@ -243,6 +243,7 @@ constexpr EventMeaning kEvents[] = {
     {"Drained", "a pod that left has ended and is gone"},
     {"ScaledUp", "a role wants more instances, and why"},
     {"ScaledDown", "a role wants fewer, and why"},
+    {"MicroBatchesChanged", "a step gets another number of parts, and why"},
     {"TopologyPrepared", "all members have loaded and connected for the epoch"},
     {"TopologyCommitted", "the epoch serves from now on"},
     {"TopologyEnded",

@@ -119,6 +119,28 @@ bool IsDue(StatusChange change, const std::optional<MonotonicTime>& written, Pla
   return now >= due;
 }
 
+// Decisions for other micro-batches that the status before does not have, oldest first. A later
+// decision may have been written over them.
+std::vector<DecisionRecord> NewSplits(const Node& before, const Node& after) {
+  const auto all = [](const Node& service) {
+    std::vector<DecisionRecord> out = HistoryOf(service);
+    if (std::optional<DecisionRecord> last = LastDecisionOf(service)) {
+      out.insert(out.begin(), *std::move(last));
+    }
+    std::erase_if(out, [](const DecisionRecord& one) {
+      return one.action != DecisionRecord::Action::kSplit;
+    });
+    return out;
+  };
+  const std::vector<DecisionRecord> was = all(before);
+  std::vector<DecisionRecord> out = all(after);
+  std::erase_if(out, [&](const DecisionRecord& one) {
+    return std::ranges::find(was, one.time, &DecisionRecord::time) != was.end();
+  });
+  std::ranges::reverse(out);
+  return out;
+}
+
 }  // namespace
 
 void Report(const ServiceObserved& seen, const ReconcilerOptions& options,
@@ -205,12 +227,18 @@ std::vector<ServiceEvent> Transitions(const Node& before, const Node& after) {
                  std::to_string(pools_after) + " pools";
     }
     const std::optional<DecisionRecord> decision = LastDecisionOf(after);
-    if (decision && decision->action != DecisionRecord::Action::kHold) {
+    if (decision && (decision->action == DecisionRecord::Action::kScaleUp ||
+                     decision->action == DecisionRecord::Action::kScaleDown)) {
       message += "; " + decision->reason + ": " + decision->message;
     }
     out.push_back({EventType::kNormal,
                    "Scale",
                    {*from < *to ? "ScaledUp" : "ScaledDown", std::move(message)}});
+  }
+  for (const DecisionRecord& split : NewSplits(before, after)) {
+    out.push_back({EventType::kNormal,
+                   "Split",
+                   {"MicroBatchesChanged", split.reason + ": " + split.message}});
   }
   return out;
 }

@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cli/explain/replay.h"
+#include "common/hardware.h"
+#include "controllers/plan/model_shape.h"
+#include "operator/records/record_lines.h"
 #include "tests/support/contains.h"
 
 namespace janus::cli {
@@ -118,6 +126,37 @@ TEST(ReplayText, NamesTheLineThatCannotBeRead) {
                        "line 2: 'world time_seconds=1' cannot stand here"));
   EXPECT_TRUE(Contains(ReplayText("setting seconds=x\n", {}).status().message(),
                        "line 1: setting: wanted seconds=<number>, found 'x'"));
+}
+
+// A hold without arrivals in each minute of two hours.
+std::vector<std::shared_ptr<const control::TickRecord>> TwoHours(bool has_begin) {
+  auto setting = std::make_shared<control::RecordedSetting>();
+  setting->inputs.model = *controllers::FindModel("mixtral-8x22b");
+  setting->inputs.attention = setting->inputs.experts = *FindHardware("H200");
+  setting->inputs.options.max_attention = setting->inputs.options.max_experts = 8;
+  const controllers::Predictor predictor = *control::BuildPredictor(setting->inputs);
+  std::vector<std::shared_ptr<const control::TickRecord>> out;
+  for (int minute = 0; minute < 120; ++minute) {
+    control::TickRecord tick;
+    tick.setting = setting;
+    tick.begins = has_begin && minute == 0;
+    tick.world.time_seconds = 60 * minute;
+    tick.decision = controllers::Decide(predictor, setting->policy, tick.world, {}).decision;
+    out.push_back(std::make_shared<const control::TickRecord>(std::move(tick)));
+  }
+  return out;
+}
+
+TEST(ReplayText, SaysWhatRecordsWithoutTheirBeginCannotShow) {
+  const Result<std::string> whole = ReplayText(control::ToLines(TwoHours(true)), {});
+  ASSERT_TRUE(whole.ok()) << whole.status().ToString();
+  EXPECT_TRUE(Contains(*whole, "120 of 120 are the same again")) << *whole;
+  EXPECT_FALSE(Contains(*whole, "not compared")) << *whole;
+  const Result<std::string> part = ReplayText(control::ToLines(TwoHours(false)), {});
+  ASSERT_TRUE(part.ok()) << part.status().ToString();
+  EXPECT_TRUE(Contains(*part, "60 of 60 are the same again")) << *part;
+  EXPECT_TRUE(Contains(*part, "60 at the beginning are not compared")) << *part;
+  EXPECT_TRUE(Contains(*part, "later ones may differ too")) << *part;
 }
 
 }  // namespace

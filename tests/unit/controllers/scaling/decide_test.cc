@@ -162,6 +162,42 @@ TEST(Decide, GrowsAtOnceWhenTheLoadIsTooMuch) {
   EXPECT_FALSE(out.decision.candidates[1].lost_by.empty());
 }
 
+// With three requests in an interval their percentile is noise, and decisions do not use it. Steps
+// and attainment tell of a service that is slower than predicted.
+TEST(Decide, AServiceWithFewRequestsIsCorrectedByItsStepsAndMisses) {
+  const ScalingPolicy policy = Policy();
+  const Settled busy = Settle(policy, {8, 24}, 30);
+  const auto run = [&](double step_factor, double attained, int rounds) {
+    Outcome out = {{}, busy.memory};
+    const double begin = busy.memory.last_time_seconds;
+    for (int i = 1; i <= rounds; ++i) {
+      World world = Seen(begin + 15 * i, busy.counts.m, busy.counts.n, 30);
+      world.current = busy.last.target.how;
+      world.observed.tpot_seconds = 0.115;
+      world.observed.tpot_requests = 3;
+      world.ended = {3, attained};
+      const StepLoad load{1000, 1000, 0, 0};
+      StepSample& step = world.step.emplace();
+      step = {world.time_seconds, load, DeepSeekV3().Step(world.current, load), 100, true};
+      step.seconds.step *= step_factor;
+      out = Decide(DeepSeekV3(), policy, world, std::move(out.memory));
+      if (out.decision.verb == Verb::kScale) break;
+    }
+    return out;
+  };
+  const Outcome steps = run(1.3, 3, 20);
+  EXPECT_EQ(steps.decision.verb, Verb::kScale) << steps.decision.text;
+  EXPECT_GT(steps.decision.target.how.m + steps.decision.target.how.n,
+            busy.counts.m + busy.counts.n);
+  EXPECT_GT(steps.decision.corrections.step, 1.1);
+  const Outcome misses = run(1, 0, 240);
+  EXPECT_GT(misses.memory.budget.caution, 0.2);
+  // As predicted, and all are kept: nothing to correct, whatever three requests say.
+  const Outcome neither = run(1, 3, 20);
+  EXPECT_EQ(neither.decision.verb, Verb::kHold) << neither.decision.text;
+  EXPECT_TRUE(neither.memory.tails.empty());
+}
+
 TEST(Decide, ShrinksOnlyWhenTheWholeWindowAllowsIt) {
   const ScalingPolicy policy = Policy();
   Outcome out = Decide(DeepSeekV3(), policy, Seen(0, 20, 30, 2), {});

@@ -84,6 +84,20 @@ TEST(PolicyOf, TakesTheTargetsWithTheirPercentiles) {
             0.9);
 }
 
+TEST(PolicyOf, TimesThatNoFieldSetsAreOnTheClockOfTimedDevices) {
+  const ScalingPolicy real = Policy(kTarget);
+  const ScalingPolicy fast =
+      Policy(std::string(kTarget) +
+             "  device: Timed\n  timed: {hardware: H200, model: deepseek-v3, timeScale: 8}\n");
+  EXPECT_EQ(fast.warm_up_seconds, real.warm_up_seconds / 8);
+  EXPECT_EQ(fast.start_seconds, real.start_seconds / 8);
+  EXPECT_EQ(fast.recovery_seconds, real.recovery_seconds / 8);
+  EXPECT_EQ(fast.backoff_seconds, real.backoff_seconds / 8);
+  EXPECT_EQ(fast.online.half_life_seconds, real.online.half_life_seconds / 8);
+  EXPECT_EQ(fast.interval_seconds, real.interval_seconds);
+  EXPECT_EQ(fast.attention.down, real.attention.down);
+}
+
 TEST(PolicyOf, NeedsATpotTarget) {
   const Status refusal = Refusal("  slo: {ttft: {targetMilliseconds: 500}}\n");
   EXPECT_EQ(refusal.code(), StatusCode::kInvalidArgument);

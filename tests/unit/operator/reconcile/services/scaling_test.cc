@@ -34,14 +34,19 @@ RoleDevices SlowCpus() {
 
 class ScalingTest : public testing::Test {
  protected:
-  void Begin(const std::string& more = "") { Begin(sim_, more); }
-  static void Begin(SimulatedService& sim, const std::string& more = "") {
+  void Begin(const std::string& more = "", const std::string& dtype = "Auto") {
+    Begin(sim_, more, dtype);
+  }
+  static void Begin(SimulatedService& sim, const std::string& more = "",
+                    const std::string& dtype = "Auto") {
     sim.planner.devices = SlowCpus();
     const Result<Node> object = ParseYaml(
         "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\n"
         "metadata: {name: demo, namespace: default}\nspec:\n"
-        "  model: {source: {type: HostPath, hostPath: {path: /models/demo}}}\n"
-        "  slo: {tpot: {targetMilliseconds: 100}}\n" +
+        "  model: {dtype: " +
+            dtype +
+            ", source: {type: HostPath, hostPath: {path: /models/demo}}}\n"
+            "  slo: {tpot: {targetMilliseconds: 100}}\n" +
             more,
         "demo.yaml");
     ASSERT_TRUE(object.ok()) << object.status().ToString();
@@ -50,15 +55,17 @@ class ScalingTest : public testing::Test {
     sim.RunUntil("Ready");
   }
   // And no other counts are allowed.
-  void BeginWithALoadForTwoMicroBatches() {
+  void BeginWithALoadForTwoMicroBatches(const std::string& hardware = "A100",
+                                        const std::string& dtype = "Auto") {
     sim_.options.timed_devices = true;
     sim_.RestartOperator();
     sim_.workers.SetTraffic(
         {.requests_per_second = 1, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
-    Begin(
-        "  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, scale: 16}\n"
-        "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
-        "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n");
+    Begin("  device: Timed\n  timed: {hardware: " + hardware +
+              ", model: mixtral-8x22b, scale: 16}\n"
+              "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
+              "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n",
+          dtype);
   }
   int Desired(Role role) { return DesiredInstances(sim_.Service(), role).value_or(0); }
   int Instances() { return Desired(Role::kAttention) + Desired(Role::kExperts); }
@@ -311,13 +318,83 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   sim_.Run(Seconds(60));
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
   sim_.ExpectMembers(3, 5);
+  // It is a change that people see, once.
+  EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 1);
+  const std::string event = sim_.op().LastText("MicroBatchesChanged");
+  EXPECT_TRUE(Contains(event, "micro-batches: 2 (TPOT ")) << event;
+  EXPECT_TRUE(Contains(event, " instead of 1 (")) << event;
+  sim_.Run(Seconds(75));  // numbers of the status are a minute old at the most
+  const std::vector<DecisionRecord> history = HistoryOf(sim_.Service());
+  ASSERT_EQ(history.size(), 1u);
+  EXPECT_EQ(history[0].action, DecisionRecord::Action::kSplit);
+  EXPECT_EQ(history[0].from, history[0].to);
+  const Result<Node> page = ParseJson(
+      AnswerRecords(book, "/v1/services/default/demo", sim_.timeline.WallNow()).body, "records");
+  ASSERT_TRUE(page.ok());
+  EXPECT_EQ(TextAt(FindAt(*page, {"decisions"})->items.front(), {"action"}), "Split");
   // Another leader keeps them before it has decided.
   const int prepares = sim_.workers.prepares();
   sim_.RestartOperator();
   sim_.Run(Seconds(60));
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
   EXPECT_EQ(sim_.workers.prepares(), prepares);
+  EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 0) << "the leader before told it";
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
+}
+
+// The memory bounds the slots: they leave room for two from the start. The weights of another type
+// are copied into each instance, so slots take memory.
+TEST_F(ScalingTest, AnotherNumberOfMicroBatchesChangesNoSlots) {
+  BeginWithALoadForTwoMicroBatches("H200", "Float16");
+  MoEService service = ParseMoEService(sim_.Service()).object;
+  const auto slots_with = [&](int micro_batches) {
+    service.spec.pipeline.micro_batches = micro_batches;
+    const Result<PlannedService> planned = sim_.planner.Plan(service);
+    return planned.ok() ? planned->plan.slots_per_instance + planned->plan.spare_slots : 0;
+  };
+  const int most = slots_with(1);
+  int64_t too_little = 0, enough = sim_.planner.room.memory_bytes;
+  while (enough - too_little > 1) {
+    sim_.planner.room.memory_bytes = too_little + (enough - too_little) / 2;
+    const bool is_enough = slots_with(1) == most && slots_with(2) > 0;
+    (is_enough ? enough : too_little) = sim_.planner.room.memory_bytes;
+  }
+  sim_.planner.room.memory_bytes = enough;
+  ASSERT_LT(slots_with(2), slots_with(1));
+  sim_.Run(Seconds(5));
+  ASSERT_EQ(sim_.workers.last().micro_batches, 1);
+  const Placement before = sim_.workers.last().placement;
+  sim_.workers.SetTraffic(
+      {.requests_per_second = 3, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
+  EXPECT_EQ(before.slots_of_instance, std::vector<int>(5, slots_with(2)));
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  EXPECT_EQ(sim_.workers.last().placement, before);
+  EXPECT_EQ(sim_.op().CountEvents("PlacementChanged"), 1) << "when the memory shrank";
+}
+
+TEST_F(ScalingTest, AModelThatIsReplacedKeepsItsMicroBatches) {
+  sim_.planner.digest_of = {{"/models/other", "digest-2"}};
+  BeginWithALoadForTwoMicroBatches();
+  sim_.Run(Seconds(60));
+  ASSERT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  const std::string old = sim_.Topology()->metadata.name;
+  const int64_t epoch = sim_.Topology()->spec.committed->epoch;
+  int looks = 0;
+  sim_.on_step = [&] {
+    for (const Node& node : sim_.List(kTopologies)) {
+      const MoETopology topology = ParseMoETopology(node).object;
+      if (topology.metadata.name != old || !topology.spec.committed) continue;
+      ++looks;
+      EXPECT_EQ(topology.spec.committed->epoch, epoch);
+    }
+  };
+  sim_.Patch(
+      R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/other"}}},"rollout":{"type":"SideBySide"}}})");
+  sim_.Run(Seconds(120));
+  sim_.on_step = [] {};
+  EXPECT_GT(looks, 10);
+  EXPECT_NE(sim_.Topology()->metadata.name, old);
 }
 
 // The same load, on a machine whose memory holds only one.
@@ -351,6 +428,21 @@ TEST_F(ScalingTest, MicroBatchesThatDoNotFitDoNotStopDecisions) {
   EXPECT_EQ(sim_.workers.last().micro_batches, 2);
   EXPECT_EQ(sim_.Condition("CapacityAvailable"), "False/InsufficientCapacity");
   EXPECT_NE(sim_.Condition("ScalingReady"), "False/NoMetrics") << Scaling();
+}
+
+TEST_F(ScalingTest, ArrivalsAreAveragedOnTheClockOfTimedDevices) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.options.timed_devices = true;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin("  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, timeScale: 8}\n");
+  sim_.Run(Seconds(120));
+  const auto ticks = ParseLines(
+      AnswerRecords(book, "/v1/services/default/demo/worlds", sim_.timeline.WallNow()).body);
+  ASSERT_TRUE(ticks.ok()) << ticks.status().ToString();
+  ASSERT_FALSE(ticks->empty());
+  EXPECT_EQ(ticks->back().world.arrivals.back().window_seconds, 300.0 / 8);
 }
 
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
