@@ -332,9 +332,9 @@ def run(args, folder):
         return live(args, folder, model, trace)
     # The service chooses micro-batches only together with counts; a user without that can try both.
     tries = [args.micro_batches] if args.micro_batches else [1, 2]
-    percent = {one: otherwise(args, folder / f"live-{one}", model, trace, one) for one in tries}
-    best = better(percent)
-    say("better", micro_batches=best, percent=percent[best])
+    runs = {one: otherwise(args, folder / f"live-{one}", model, trace, one) for one in tries}
+    best = better({one: percent for one, (percent, _) in runs.items()})
+    say("better", micro_batches=best, percent=runs[best][0], is_void=any(is_void for _, is_void in runs.values()))
 
 
 def better(percent):
@@ -343,7 +343,7 @@ def better(percent):
 
 
 def otherwise(args, folder, model, trace, micro_batches):
-    """A run by another policy than ours. Returns the percentage of requests that kept the target."""
+    """A run by another policy than ours. Returns the percentage of requests that kept the target, and whether the run is void."""
     folder.mkdir()
     say("run", micro_batches=micro_batches)
     counts = [int(one) for one in (args.least if args.by == "queue" else args.by)[:-1].split("A")]
@@ -361,7 +361,7 @@ def otherwise(args, folder, model, trace, micro_batches):
     points = [{"t": max(at, began), "attention": m, "experts": n} for at, (m, n) in scaler.changes]
     cost(args, points + [points[-1] | {"t": began + args.minutes * 60 / args.time_scale}])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
-    return percent
+    return percent, "void:" in said
 
 
 def live(args, folder, model, trace):

@@ -106,6 +106,8 @@ class Clock(unittest.TestCase):
 
 
 class OtherPolicies(unittest.TestCase):
+    said = ""  # by janusctl load
+
     def trial(self, kept, **options):
         """The lines of a run of 1A4E in which `kept` of ten requests keep the target, by the number of micro-batches."""
         asked = []
@@ -116,7 +118,7 @@ class OtherPolicies(unittest.TestCase):
 
         def load(*_):
             slow = 10 - kept[asked[-1]]
-            return [{"arrival_seconds": 1, "error": "", "tpot_seconds": 9 if i < slow else 0.01} for i in range(10)], ""
+            return [{"arrival_seconds": 1, "error": "", "tpot_seconds": 9 if i < slow else 0.01} for i in range(10)], self.said
 
         for name, other in (("Served", served), ("load", load)):
             self.addCleanup(setattr, scaling_trial, name, getattr(scaling_trial, name))
@@ -134,12 +136,16 @@ class OtherPolicies(unittest.TestCase):
             asked, lines = self.trial(kept)
             self.assertEqual(asked, [1, 2])
             self.assertEqual([one["percent"] for one in lines if one["what"] == "attainment"], [10 * kept[1], 10 * kept[2]])
-            self.assertEqual(lines[-1], {"bench": "scaling", "what": "better", "micro_batches": best, "percent": 90})
+            self.assertEqual(lines[-1], {"bench": "scaling", "what": "better", "micro_batches": best, "percent": 90, "is_void": False})
 
     def test_a_number_of_micro_batches_is_the_only_one_that_runs(self):
         asked, lines = self.trial({2: 7}, micro_batches=2)
         self.assertEqual(asked, [2])
         self.assertEqual(lines[-1]["percent"], 70)
+
+    def test_of_void_runs_none_is_better(self):
+        self.said = "void: 3 % of the waits overran"
+        self.assertTrue(self.trial({1: 9, 2: 5})[1][-1]["is_void"])
 
 
 if __name__ == "__main__":
