@@ -70,7 +70,9 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "NoLongerNeeded", "ScalingReady",
      "the last decision gave up instances that were late and are not needed any more", ""},
     {"True", "Stabilizing", "ScalingReady",
-     "fewer instances would suffice, but not yet for the whole window of `behavior.scaleDown`", ""},
+     "fewer instances would suffice, but not yet for the whole window of `behavior.scaleDown`, or "
+     "the service is new",
+     ""},
     {"True", "ScalingInProgress", "ScalingReady", "instances of the last decision are starting",
      ""},
     {"True", "RateLimited", "ScalingReady",
