@@ -582,11 +582,19 @@ class Decider {
                     NameOf(*best).c_str(), waiting));
         return;
       }
-      if (memory_.first_time_seconds > world_.time_seconds - DownWindow()) {
+      const double known = world_.time_seconds - memory_.first_time_seconds;
+      if (known < DownWindow()) {
         Hold(Reason::kStabilizing,
              Format("%s would do, but the load is known for %.0f of %.0f s only",
-                    NameOf(*best).c_str(), world_.time_seconds - memory_.first_time_seconds,
-                    DownWindow()));
+                    NameOf(*best).c_str(), known, DownWindow()));
+        return;
+      }
+      const double learns = LearnsLengthsFor(world_, policy_, memory_.output_tokens);
+      if (known < learns) {
+        Hold(Reason::kStabilizing,
+             Format("%s would do, but in %.0f of %.0f s mostly short requests have ended, and the "
+                    "load seems smaller than it is",
+                    NameOf(*best).c_str(), known, learns));
         return;
       }
     }

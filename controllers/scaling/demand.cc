@@ -88,13 +88,16 @@ Demand Combine(const std::vector<Memory::Sample>& samples, double from_seconds, 
   return all;
 }
 
-// The latest sample that is old enough and has a level over its whole window.
-const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds) {
+// The latest sample that is old enough and has a level over its whole window, without the service's
+// first `learns_seconds`.
+const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds,
+                                   double learns_seconds) {
   const auto after =
       std::ranges::upper_bound(memory.samples, time_seconds, {}, &Memory::Sample::time_seconds);
   if (after == memory.samples.begin()) return nullptr;
   const Memory::Sample& sample = *(after - 1);
-  const bool is_whole = sample.time_seconds - memory.first_time_seconds >= kLevelSeconds;
+  const bool is_whole =
+      sample.time_seconds - memory.first_time_seconds >= kLevelSeconds + learns_seconds;
   return is_whole ? &sample : nullptr;
 }
 
@@ -154,6 +157,12 @@ double LifeSeconds(const World& world, const ScalingPolicy& policy, double outpu
   const bool has_prompts =
       computed * window.prompt_tokens_per_second > kLastToken * window.requests_per_second;
   return has_prompts ? 0 : output_tokens * StepSeconds(world, policy);
+}
+
+double LearnsLengthsFor(const World& world, const ScalingPolicy& policy, double output_tokens) {
+  // Few requests are longer than ten times the mean.
+  constexpr double kLives = 10;
+  return std::min(kLives * output_tokens * StepSeconds(world, policy), kLevelSeconds);
 }
 
 double EndingPerSecond(const World& world, double output_tokens) {
@@ -231,7 +240,8 @@ void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& po
   const bool is_measured = world.step && world.step->seconds.step > 0;
   sample.keys =
       now.context * (is_measured ? world.now.running / world.step->seconds.step : sample.load);
-  if (const Memory::Sample* before = LatestBefore(memory, time - start_seconds)) {
+  const double learns = LearnsLengthsFor(world, policy, memory.output_tokens);
+  if (const Memory::Sample* before = LatestBefore(memory, time - start_seconds, learns)) {
     const double elapsed = time - memory.samples.back().time_seconds;
     if (before->level > 0) {
       const double life = LifeSeconds(world, policy, memory.output_tokens);

@@ -13,6 +13,11 @@ Demand ArrivingDemand(const World& world, double output_tokens);
 // They do where this service computes prompts, as these are work as soon as they arrive.
 double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens);
 
+// How long the mean output of a new service is too low: the requests that end first are short. Ten
+// lives of a mean request, at most kLevelSeconds. The load then seems smaller than it is, and its
+// rise to what it is seems a burst. 0: the time of a step is not known.
+double LearnsLengthsFor(const World& world, const ScalingPolicy& policy, double output_tokens);
+
 // The running sequences that end in a second, by the measured step, which may be longer than the
 // target. 0: no step is known.
 double EndingPerSecond(const World& world, double output_tokens);
@@ -54,9 +59,9 @@ Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_second
 inline constexpr double kLevelSeconds = 600;
 
 // Adds the current moment to the samples. Adds to the burst history how far load and keys are above
-// their level of one start ago; the load over the life of a request, as sequences follow it. Drops
-// samples that are too old for a level, a start and `window_seconds`. For a world newer than the
-// last one.
+// their level of one start ago; the load over the life of a request, as sequences follow it. Levels
+// with samples of the time in which lengths are learned do not count. Drops samples that are too
+// old for a level, a start and `window_seconds`. For a world newer than the last one.
 void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& policy,
                   double start_seconds, double window_seconds, Memory& memory);
 

@@ -245,6 +245,45 @@ TEST(HeadRoom, TheKeysOfAFallenLoadAreThoseThatWereThere) {
   EXPECT_NEAR(WithRoom(demand, 200, memory, {}, Policy()).context, 2000 * 8000 / 10000.0, 1e-6);
 }
 
+// A new service whose requests decode for 40 s. Those that end in the first six minutes are short.
+World WhoseLengthsRise(int minute) {
+  World world = Decoding(60.0 * minute, 20, 0.1);
+  world.lengths.output_tokens = std::min(60.0 * minute, 400.0);
+  return world;
+}
+
+TEST(HeadRoom, IsNotForTheLengthsThatANewServiceHasYetToLearn) {
+  Memory memory;
+  for (int minute = 1; minute <= 45; ++minute) {
+    memory = Decide(DeepSeekV3(), Policy(), WhoseLengthsRise(minute), std::move(memory)).memory;
+  }
+  // A bin of the history is 2 % wide.
+  EXPECT_LE(BurstAt(memory.bursts, 0.95, 4), 1.021);
+  EXPECT_LE(BurstAt(memory.key_bursts, 0.95, 4), 1.021);
+  const World world = WhoseLengthsRise(7);
+  EXPECT_NEAR(LearnsLengthsFor(world, Policy(), 400), 400, 1e-9);
+  EXPECT_EQ(LearnsLengthsFor(world, Policy(), 4000), kLevelSeconds);
+}
+
+TEST(Decide, ANewServiceDoesNotShrinkWhileItLearnsLengths) {
+  ScalingPolicy policy = Policy();
+  policy.is_learning = false;
+  Memory memory;
+  for (int minute = 1; minute <= 8; ++minute) {
+    World world = WhoseLengthsRise(minute);
+    world.current.m = world.attention.ready = 20;
+    world.current.n = world.experts.ready = 30;
+    Outcome out = Decide(DeepSeekV3(), policy, world, std::move(memory));
+    memory = std::move(out.memory);
+    const bool is_known = minute == 8;  // for 420 of 400 s
+    EXPECT_EQ(out.decision.reason, is_known ? Reason::kCheaper : Reason::kStabilizing)
+        << minute << ": " << out.decision.text;
+    if (minute == 7) {
+      EXPECT_NE(out.decision.text.find("in 360 of 400 s"), std::string::npos) << out.decision.text;
+    }
+  }
+}
+
 TEST(HeadRoom, KeysAreThoseOfDecodingSequencesOverAStep) {
   World world = Seen(60, {8, 16}, 20);
   world.now.running = 1000;
