@@ -164,7 +164,8 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return Unless(s.scaling.standby, 0); }, Ground::kMachine},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
-    Limit{"exchange.mode", "Auto or Direct", "pods of one instance have nothing to bundle",
+    Limit{"exchange.mode", "Auto or Direct",
+          "other modes need instancesPerPod above 1, or hostShared",
           [](const Spec& s) {
             if (Attention(s).instances_per_pod > 1 || Experts(s).instances_per_pod > 1 ||
                 s.exchange.host_shared) {
@@ -267,9 +268,9 @@ std::string Table(std::optional<Ground> only_on) {
 std::string LimitsAsMarkdown() {
   return "# What this version does not support\n"
          "\n"
-         "Check here which fields and values of a MoEService this version refuses. It refuses them "
-         "and never\n"
-         "ignores them: `janusctl validate` and `janusctl serve` name the field, and on a cluster "
+         "Check here which fields and values of a MoEService this version refuses. It ignores "
+         "none:\n"
+         "`janusctl validate` and `janusctl serve` name the field, and on a cluster "
          "the condition\n"
          "Stalled has the reason NotSupported. `roles.*` means both roles.\n"
          "\n"

@@ -178,7 +178,7 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
                    "tolerations: [{key: a}], schedulerName: s, priorityClassName: p, "
                    "podTemplate: {}"),
             "");
-  EXPECT_NE(errors("exchange: {mode: TwoPhaseSingle}").find("pods of one instance"),
+  EXPECT_NE(errors("exchange: {mode: TwoPhaseSingle}").find("need instancesPerPod"),
             std::string::npos);
   EXPECT_EQ(errors("exchange: {mode: TwoPhaseSingle}", "replicas: 2, instancesPerPod: 4"), "");
   EXPECT_NE(errors("device: CUDA\n  exchange: {gate: Attention}").find("on CPUs also Attention"),
