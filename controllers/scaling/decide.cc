@@ -677,16 +677,19 @@ class Decider {
       if (takes < kLonger * best.tpot_seconds && takes <= policy_.tpot.seconds) return;
       const bool is_new = memory_.last_split_seconds >= 0 &&
                           world_.time_seconds - memory_.last_split_seconds < DownWindow();
-      if (wanted < runs && (is_new || !IsSettled() || !KeepsPeakWith(wanted))) return;
+      if (wanted < runs && (is_new || !IsSettled() || !KeepsPeakWith(wanted, runs))) return;
       decision_.text += Format("; micro-batches: %d (TPOT %.1f ms) instead of %d (%.1f ms)", wanted,
                                best.tpot_seconds * 1e3, runs, takes * 1e3);
     }
     memory_.split = wanted;
   }
 
-  // A burst may come and go between two decisions.
-  bool KeepsPeakWith(int micro_batches) const {
-    return Steady(current_, peak_, micro_batches).tpot_seconds <= aim_ * policy_.tpot.seconds;
+  // A burst may come and go between two decisions. Counts at their limit may keep no peak: then
+  // what serves it better than what runs is enough.
+  bool KeepsPeakWith(int micro_batches, int runs) const {
+    const double takes = Steady(current_, peak_, micro_batches).tpot_seconds;
+    return takes <= aim_ * policy_.tpot.seconds ||
+           takes <= Steady(current_, peak_, runs).tpot_seconds;
   }
 
   // No cheaper counts carry the window's peak. Would the current load fit on one pod less?

@@ -160,9 +160,9 @@ double LifeSeconds(const World& world, const ScalingPolicy& policy, double outpu
 }
 
 double LearnsLengthsFor(const World& world, const ScalingPolicy& policy, double output_tokens) {
-  // In the R1 trace the observed mean stops rising after so many lives.
-  constexpr double kLives = 20;
-  return std::min(kLives * output_tokens * StepSeconds(world, policy), 2 * kLevelSeconds);
+  // Few requests are longer than ten times the mean.
+  constexpr double kLives = 10;
+  return std::min(kLives * output_tokens * StepSeconds(world, policy), kLevelSeconds);
 }
 
 double EndingPerSecond(const World& world, double output_tokens) {

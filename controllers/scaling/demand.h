@@ -13,9 +13,9 @@ Demand ArrivingDemand(const World& world, double output_tokens);
 // They do where this service computes prompts, as these are work as soon as they arrive.
 double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens);
 
-// How long the mean output of a new service is too low: the requests that end first are short. Some
-// twenty lives of a mean request, at most 2 kLevelSeconds. The load then seems smaller than it is,
-// and its rise to what it is seems a burst. 0: the time of a step is not known.
+// How long the mean output of a new service is too low: the requests that end first are short. Ten
+// lives of a mean request, at most kLevelSeconds. The load then seems smaller than it is, and its
+// rise to what it is seems a burst. 0: the time of a step is not known.
 double LearnsLengthsFor(const World& world, const ScalingPolicy& policy, double output_tokens);
 
 // The running sequences that end in a second, by the measured step, which may be longer than the

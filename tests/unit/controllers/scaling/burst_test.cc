@@ -245,9 +245,9 @@ TEST(HeadRoom, TheKeysOfAFallenLoadAreThoseThatWereThere) {
   EXPECT_NEAR(WithRoom(demand, 200, memory, {}, Policy()).context, 2000 * 8000 / 10000.0, 1e-6);
 }
 
-// A new service whose requests decode for 20 s. Those that end in the first six minutes are short.
+// A new service whose requests decode for 40 s. Those that end in the first six minutes are short.
 World WhoseLengthsRise(int minute) {
-  World world = Decoding(60.0 * minute, 20, 0.05);
+  World world = Decoding(60.0 * minute, 20, 0.1);
   world.lengths.output_tokens = std::min(60.0 * minute, 400.0);
   return world;
 }
@@ -262,7 +262,7 @@ TEST(HeadRoom, IsNotForTheLengthsThatANewServiceHasYetToLearn) {
   EXPECT_LE(BurstAt(memory.key_bursts, 0.95, 4), 1.021);
   const World world = WhoseLengthsRise(7);
   EXPECT_NEAR(LearnsLengthsFor(world, Policy(), 400), 400, 1e-9);
-  EXPECT_EQ(LearnsLengthsFor(world, Policy(), 4000), 2 * kLevelSeconds);
+  EXPECT_EQ(LearnsLengthsFor(world, Policy(), 4000), kLevelSeconds);
 }
 
 TEST(Decide, ANewServiceDoesNotShrinkWhileItLearnsLengths) {

@@ -129,6 +129,18 @@ TEST(Decide, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   EXPECT_EQ(decide(SeenOfMixtral(0, 3, 5, 2, 0.2)), 2);
 }
 
+// At the most counts, a service went on for hours with more micro-batches than were best, and
+// missed its target, because fewer would have missed it too at the peak.
+TEST(Decide, FewerMicroBatchesRunWhereNoNumberOfThemKeepsThePeak) {
+  ScalingPolicy policy = Policy();
+  policy.tpot.seconds = 0.05;
+  policy.attention.min = policy.attention.max = 2;
+  policy.experts.min = policy.experts.max = 4;
+  const Outcome out = Decide(Mixtral(), policy, SeenOfMixtral(0, 2, 4, 2, 0.2), {});
+  EXPECT_EQ(out.decision.verb, Verb::kHold) << out.decision.text;
+  EXPECT_EQ(out.decision.target.how.micro_batches, 1) << out.decision.text;
+}
+
 // An epoch is cheap, but each one interrupts streams.
 TEST(Decide, MicroBatchesDoNotFollowEveryWaveOfTheLoad) {
   ScalingPolicy policy = Policy();
