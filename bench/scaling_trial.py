@@ -79,7 +79,7 @@ def make_model(folder):
 def service(args, model, roles, micro_batches=0):
     """Of timed devices; a role that `roles` gives no replicas is scaled by the service. `micro_batches`: 0: chosen."""
     # Each default of the API, on the clock of the trace. The operator divides what no field sets, except the level and the half-life of
-    # bursts, the day of the error budget and the five minutes of SLOMet. Starts of processes and kills are real.
+    # bursts, forecasts, the day of the error budget and the five minutes of SLOMet. Starts of processes and kills are real.
     def scaled(seconds, least=1):
         return max(least, round(seconds / args.time_scale))
 

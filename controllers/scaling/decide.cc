@@ -592,8 +592,8 @@ class Decider {
       const double learns = LearnsLengthsFor(world_, policy_, memory_.output_tokens);
       if (known < learns) {
         Hold(Reason::kStabilizing,
-             Format("%s would do, but in %.0f of %.0f s mostly short requests have ended, and the "
-                    "load seems smaller than it is",
+             Format("%s would do, but in %.0f of %.0f s mostly short requests may have ended, and "
+                    "the load may be larger than it seems",
                     NameOf(*best).c_str(), known, learns));
         return;
       }

@@ -53,8 +53,7 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
     {"janus_scaling_decisions_total", MetricType::kCounter, "namespace,service,action,reason",
      "decisions",
      "Decisions since this process leads. action: ScaleUp, ScaleDown, Split (other micro-batches) "
-     "or "
-     "Hold; reason: as in ScalingReady."},
+     "or Hold; reason: as in ScalingReady."},
     {"janus_model_error_ratio", MetricType::kGauge, "namespace,service", "ratio",
      "Median error of predicted step times, over measurements that the predictor had not learned "
      "from."},

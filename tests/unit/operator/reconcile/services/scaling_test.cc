@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <string>
@@ -56,7 +57,8 @@ class ScalingTest : public testing::Test {
   }
   // And no other counts are allowed.
   void BeginWithALoadForTwoMicroBatches(const std::string& hardware = "A100",
-                                        const std::string& dtype = "Auto") {
+                                        const std::string& dtype = "Auto",
+                                        const std::string& more = "") {
     sim_.options.timed_devices = true;
     sim_.RestartOperator();
     sim_.workers.SetTraffic(
@@ -64,8 +66,48 @@ class ScalingTest : public testing::Test {
     Begin("  device: Timed\n  timed: {hardware: " + hardware +
               ", model: mixtral-8x22b, scale: 16}\n"
               "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
-              "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n",
+              "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n" +
+              more,
           dtype);
+  }
+  // The weights of type Float16 are copied into each instance, so slots take memory. From now on it
+  // is as little as has all slots with one micro-batch. Returns the slots with one and with two.
+  std::array<int, 2> LeaveSlotsForOneMicroBatch() {
+    MoEService service = ParseMoEService(sim_.Service()).object;
+    const auto slots_with = [&](int micro_batches) {
+      service.spec.pipeline.micro_batches = micro_batches;
+      const Result<PlannedService> planned = sim_.planner.Plan(service);
+      return planned.ok() ? planned->plan.slots_per_instance + planned->plan.spare_slots : 0;
+    };
+    const int most = slots_with(1);
+    int64_t too_little = 0, enough = sim_.planner.room.memory_bytes;
+    while (enough - too_little > 1) {
+      sim_.planner.room.memory_bytes = too_little + (enough - too_little) / 2;
+      const bool is_enough = slots_with(1) == most && slots_with(2) > 0;
+      (is_enough ? enough : too_little) = sim_.planner.room.memory_bytes;
+    }
+    sim_.planner.room.memory_bytes = enough;
+    return {slots_with(1), slots_with(2)};
+  }
+  // Replaces the model by another one beside it. Expects that the old one's epoch stays until then.
+  void ExpectNoOtherEpochWhileTheModelIsReplaced() {
+    const std::string old = sim_.Topology()->metadata.name;
+    const int64_t epoch = sim_.Topology()->spec.committed->epoch;
+    int looks = 0;
+    sim_.on_step = [&] {
+      for (const Node& node : sim_.List(kTopologies)) {
+        const MoETopology topology = ParseMoETopology(node).object;
+        if (topology.metadata.name != old || !topology.spec.committed) continue;
+        ++looks;
+        EXPECT_EQ(topology.spec.committed->epoch, epoch);
+      }
+    };
+    sim_.Patch(
+        R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/other"}}},"rollout":{"type":"SideBySide"}}})");
+    sim_.Run(Seconds(120));
+    sim_.on_step = [] {};
+    EXPECT_GT(looks, 10);
+    EXPECT_NE(sim_.Topology()->metadata.name, old);
   }
   int Desired(Role role) { return DesiredInstances(sim_.Service(), role).value_or(0); }
   int Instances() { return Desired(Role::kAttention) + Desired(Role::kExperts); }
@@ -342,31 +384,17 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
-// The memory bounds the slots: they leave room for two from the start. The weights of another type
-// are copied into each instance, so slots take memory.
+// The memory bounds the slots: they leave room for two from the start.
 TEST_F(ScalingTest, AnotherNumberOfMicroBatchesChangesNoSlots) {
   BeginWithALoadForTwoMicroBatches("H200", "Float16");
-  MoEService service = ParseMoEService(sim_.Service()).object;
-  const auto slots_with = [&](int micro_batches) {
-    service.spec.pipeline.micro_batches = micro_batches;
-    const Result<PlannedService> planned = sim_.planner.Plan(service);
-    return planned.ok() ? planned->plan.slots_per_instance + planned->plan.spare_slots : 0;
-  };
-  const int most = slots_with(1);
-  int64_t too_little = 0, enough = sim_.planner.room.memory_bytes;
-  while (enough - too_little > 1) {
-    sim_.planner.room.memory_bytes = too_little + (enough - too_little) / 2;
-    const bool is_enough = slots_with(1) == most && slots_with(2) > 0;
-    (is_enough ? enough : too_little) = sim_.planner.room.memory_bytes;
-  }
-  sim_.planner.room.memory_bytes = enough;
-  ASSERT_LT(slots_with(2), slots_with(1));
+  const auto [slots_with_one, slots_with_two] = LeaveSlotsForOneMicroBatch();
+  ASSERT_LT(slots_with_two, slots_with_one);
   sim_.Run(Seconds(5));
   ASSERT_EQ(sim_.workers.last().micro_batches, 1);
   const Placement before = sim_.workers.last().placement;
   sim_.workers.SetTraffic(
       {.requests_per_second = 3, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
-  EXPECT_EQ(before.slots_of_instance, std::vector<int>(5, slots_with(2)));
+  EXPECT_EQ(before.slots_of_instance, std::vector<int>(5, slots_with_two));
   sim_.Run(Seconds(60));
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
   EXPECT_EQ(sim_.workers.last().placement, before);
@@ -378,23 +406,18 @@ TEST_F(ScalingTest, AModelThatIsReplacedKeepsItsMicroBatches) {
   BeginWithALoadForTwoMicroBatches();
   sim_.Run(Seconds(60));
   ASSERT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
-  const std::string old = sim_.Topology()->metadata.name;
-  const int64_t epoch = sim_.Topology()->spec.committed->epoch;
-  int looks = 0;
-  sim_.on_step = [&] {
-    for (const Node& node : sim_.List(kTopologies)) {
-      const MoETopology topology = ParseMoETopology(node).object;
-      if (topology.metadata.name != old || !topology.spec.committed) continue;
-      ++looks;
-      EXPECT_EQ(topology.spec.committed->epoch, epoch);
-    }
-  };
-  sim_.Patch(
-      R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/other"}}},"rollout":{"type":"SideBySide"}}})");
-  sim_.Run(Seconds(120));
-  sim_.on_step = [] {};
-  EXPECT_GT(looks, 10);
-  EXPECT_NE(sim_.Topology()->metadata.name, old);
+  ExpectNoOtherEpochWhileTheModelIsReplaced();
+}
+
+// The spec says one, so slots leave no room for two.
+TEST_F(ScalingTest, AModelThatIsReplacedKeepsTheSlotsOfItsMicroBatches) {
+  sim_.planner.digest_of = {{"/models/other", "digest-2"}};
+  BeginWithALoadForTwoMicroBatches("H200", "Float16", "  pipeline: {microBatches: 1}\n");
+  const auto [slots_with_one, slots_with_two] = LeaveSlotsForOneMicroBatch();
+  ASSERT_LT(slots_with_two, slots_with_one);
+  sim_.Run(Seconds(5));
+  ASSERT_EQ(sim_.workers.last().placement.slots_of_instance, std::vector<int>(5, slots_with_one));
+  ExpectNoOtherEpochWhileTheModelIsReplaced();
 }
 
 // The same load, on a machine whose memory holds only one.
