@@ -158,11 +158,12 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
 
 // The mode until links are measured (exchange/choose_mode.h). A node of several instances sends
 // each row once to another node, not once to each instance there. Instances that share memory read
-// rows in place.
+// rows in place. On GPUs only Direct can leave rows in the GPUs' memory.
 void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
   const bool has_mates =
       plan.shares_hosts || (plan.nodes && (plan.nodes->attention > 1 || plan.nodes->experts > 1));
-  if (spec.exchange.mode == ExchangeMode::kAuto && has_mates) {
+  if (spec.exchange.mode == ExchangeMode::kAuto && has_mates &&
+      plan.effective.device != Device::kCuda) {
     plan.effective.mode = janus::ExchangeMode::kTwoPhaseParallel;
   }
 }

@@ -502,6 +502,25 @@ TEST(PlanServiceInPods, RefusesNoServiceForMemoryThatOnlyTheOtherSideOfTheGateNe
   EXPECT_FALSE(chosen->moves_gate());
 }
 
+// Bundles are made in the host's memory; in mode Direct the network may read from GPU to GPU.
+TEST(PlanServiceInPods, BeginsWithDirectOnGpus) {
+  MoEService service = Fixed(4, 4);
+  service.spec.roles.attention.instances_per_pod = 4;
+  service.spec.roles.experts.instances_per_pod = 4;
+  const auto mode = [](const MoEService& of) {
+    ProcessRoom room = Limited(64 * kGiB, 8);
+    room.device_memory_bytes = 64 * kGiB;
+    const auto plan = PlanServiceInPods(of, SmallModel(), {room, room});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return plan.ok() ? plan->effective.mode : janus::ExchangeMode::kTwoPhaseSingle;
+  };
+  EXPECT_EQ(mode(service), janus::ExchangeMode::kTwoPhaseParallel);
+  service.spec.device = Device::kCuda;
+  EXPECT_EQ(mode(service), janus::ExchangeMode::kDirect);
+  service.spec.exchange.mode = ExchangeMode::kTwoPhaseParallel;
+  EXPECT_EQ(mode(service), janus::ExchangeMode::kTwoPhaseParallel);
+}
+
 TEST(PlanServiceInPods, LeavesTheGateOnExpertsWhereNothingIsSaved) {
   const auto moves = [](const MoEService& service) {
     ProcessRoom room = Limited(64 * kGiB, 8);
