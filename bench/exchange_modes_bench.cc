@@ -19,10 +19,11 @@
 
 #include <array>
 #include <ctime>
+#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "bench/cards.h"
+#include "bench/earlier_cell.h"
 #include "bench/flags.h"
 #include "bench/measure.h"
 #include "controllers/exchange/mode_times.h"
@@ -228,29 +229,31 @@ void SummariseAll(std::vector<Cell> cells) {
   Summarise("exchange_modes_summary_of_links", cells);
 }
 
-// A line that an earlier run printed for a cell.
-Cell Again(const nlohmann::json& line) {
-  Nodes nodes{};
-  std::sscanf(line.at("nodes").get<std::string>().c_str(), "%dx%d,%dx%d", &nodes.attention_nodes,
-              &nodes.attention_each, &nodes.expert_nodes, &nodes.experts_each);
-  const size_t bytes = line.at("row_bytes_of_an_instance");
-  Cell cell;
-  for (const ExchangeMode mode : kExchangeModes) {
-    const std::string name(ToString(mode));
-    cell.measured.seconds[static_cast<size_t>(mode)] = line.at(name + "_ms").get<double>() / 1e3;
-    cell.cpu_share = std::max(cell.cpu_share, line.at(name + "_cpu_share").get<double>());
+// The cell of an earlier run, with this version's prediction. InvalidArgument: it has more rows
+// than the grid.
+Result<Cell> Again(const bench::EarlierCell& earlier) {
+  const auto& [attention_nodes, attention_each, expert_nodes, experts_each] = earlier.nodes;
+  const Nodes nodes{attention_nodes, attention_each, expert_nodes, experts_each};
+  const ExchangeShape shape = ShapeOf(nodes, kHidden, kTopK, kRows[std::size(kRows) - 1]);
+  const double rows = earlier.row_bytes / static_cast<double>(shape.row_bytes());
+  if (rows > shape.max_rows) {
+    return InvalidArgument("\"row_bytes_of_an_instance\" stands for " + std::to_string(rows) +
+                           " rows; want at most " + std::to_string(shape.max_rows));
   }
-  const MeasuredLink link = {line.at("measured_latency_us").get<double>() / 1e6,
-                             line.at("measured_mbit").get<double>() / 8e-6,
-                             line.at("measured_message_us").get<double>() / 1e6};
+  Cell cell;
+  for (size_t i = 0; i < kExchangeModes.size(); ++i) {
+    cell.measured.seconds[i] = earlier.milliseconds[i] / 1e3;
+    cell.cpu_share = std::max(cell.cpu_share, earlier.cpu_share[i]);
+  }
+  const MeasuredLink link = {earlier.latency_microseconds / 1e6, earlier.megabits / 8e-6,
+                             earlier.message_microseconds / 1e6};
   const controllers::NodeLinks links(
       static_cast<size_t>(nodes.attention_nodes),
       std::vector<controllers::NodeLink>(static_cast<size_t>(nodes.expert_nodes), {link, false}));
-  const ExchangeShape shape = ShapeOf(nodes, kHidden, kTopK, kRows[std::size(kRows) - 1]);
-  const int rows = static_cast<int>(bytes / shape.row_bytes());
-  const controllers::ModeTimes predicted = Predict(cell, shape, rows, links);
+  const controllers::ModeTimes predicted = Predict(cell, shape, static_cast<int>(rows), links);
   bench::JsonLine out("exchange_modes_again");
-  out.Text("nodes", nodes.ToString()).Int("row_bytes_of_an_instance", static_cast<int64_t>(bytes));
+  out.Text("nodes", nodes.ToString());
+  out.Int("row_bytes_of_an_instance", static_cast<int64_t>(earlier.row_bytes));
   for (const ExchangeMode mode : kExchangeModes) {
     out.Number(std::string(ToString(mode)) + "_ms", cell.measured.of(mode) * 1e3);
     out.Number(std::string(ToString(mode)) + "_predicted_ms", predicted.of(mode) * 1e3);
@@ -262,12 +265,25 @@ Cell Again(const nlohmann::json& line) {
 
 int AllAgain(const std::string& path) {
   std::ifstream file(path);
+  if (!file) {
+    std::fprintf(stderr, "exchange_modes_bench: %s: cannot be read\n", path.c_str());
+    return 2;
+  }
+  std::array<std::string, 3> modes;
+  for (const ExchangeMode mode : kExchangeModes) modes[static_cast<size_t>(mode)] = ToString(mode);
   std::vector<Cell> cells;
+  int number = 0;
   for (std::string text; std::getline(file, text);) {
-    const auto line = nlohmann::json::parse(text, nullptr, false);
-    if (line.is_object() && line.value("bench", "") == "exchange_modes") {
-      cells.push_back(Again(line));
+    ++number;
+    const auto earlier = bench::ReadEarlierCell(text, modes);
+    if (earlier.ok() && !*earlier) continue;
+    const Result<Cell> cell = earlier.ok() ? Again(**earlier) : Result<Cell>(earlier.status());
+    if (!cell.ok()) {
+      std::fprintf(stderr, "exchange_modes_bench: %s:%d: %s\n", path.c_str(), number,
+                   cell.status().message().c_str());
+      return 2;
     }
+    cells.push_back(*cell);
   }
   if (cells.empty()) {
     std::fprintf(stderr, "exchange_modes_bench: %s: no lines of cells\n", path.c_str());

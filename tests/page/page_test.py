@@ -128,7 +128,6 @@ class Decisions(PageCase):
         self.assertIn("<img src=x onerror=alert(1)><b>bold</b>", self.value(DETAIL))
         self.assertEqual(self.value("document.querySelectorAll('main img, main script, main i').length"), 0)
 
-
     def test_other_micro_batches_have_a_mark_of_their_own(self):
         split = copy.deepcopy(recorded.service())
         one = in_window()[0]

@@ -246,9 +246,11 @@ TEST(HeadRoom, TheKeysOfAFallenLoadAreThoseThatWereThere) {
 }
 
 // A new service whose requests decode for 40 s. Those that end in the first six minutes are short.
-World WhoseLengthsRise(int minute) {
-  World world = Decoding(60.0 * minute, 20, 0.1);
+World WhoseLengthsRise(int minute, double requests_per_second = 20) {
+  World world = Decoding(60.0 * minute, requests_per_second, 0.1);
   world.lengths.output_tokens = std::min(60.0 * minute, 400.0);
+  world.now.running = 40 * requests_per_second;
+  world.now.kv_tokens_running = world.now.running * (800 + world.lengths.output_tokens / 2);
   return world;
 }
 
@@ -260,6 +262,13 @@ TEST(HeadRoom, IsNotForTheLengthsThatANewServiceHasYetToLearn) {
   // A bin of the history is 2 % wide.
   EXPECT_LE(BurstAt(memory.bursts, 0.95, 4), 1.021);
   EXPECT_LE(BurstAt(memory.key_bursts, 0.95, 4), 1.021);
+  // Later bursts are learned.
+  for (int minute = 46; minute <= 285; ++minute) {
+    const World world = WhoseLengthsRise(minute, Bursting(minute));
+    memory = Decide(DeepSeekV3(), Policy(), world, std::move(memory)).memory;
+  }
+  EXPECT_GT(BurstAt(memory.bursts, 0.95, 4), 1.4);
+  EXPECT_GT(BurstAt(memory.key_bursts, 0.95, 4), 1.4);
   const World world = WhoseLengthsRise(7);
   EXPECT_NEAR(LearnsLengthsFor(world, Policy(), 400), 400, 1e-9);
   EXPECT_EQ(LearnsLengthsFor(world, Policy(), 4000), kLevelSeconds);
