@@ -5,10 +5,9 @@
 //                [--peers FILE]
 //   --only     cases with the word in their names
 //   --columns  which to run, separated by commas: today, fp8, sums, pools, all, same, sized, any
-//   --seed     of the times of requests (1): one run of a case moves by about 2 % by luck. Use a
-//              file of its own for --keep with each seed
-//   --keep     results so far (build/policies_bench.tsv). What this same program has run is not run
-//              again: a run that was cut continues.
+//   --seed     of the times of requests (1): one run of a case moves by about 2 % by luck
+//   --keep     results so far (build/policies_bench.tsv). What this same program has run with the
+//              same seed is not run again: a run that was cut continues.
 //   --csv      a file to write, with a line for each case (bench/results/policies.csv)
 //   --peers    such a file of an earlier run: columns that are not run are taken from it
 //
@@ -103,6 +102,13 @@ uint64_t OfThisProgram() {
     hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
   }
   return hash;
+}
+
+constexpr uint64_t kDefaultSeed = 1;
+
+// The name under which a case's results with this seed are kept.
+std::string OfSeed(const std::string& name, uint64_t seed) {
+  return seed == kDefaultSeed ? name : name + "; seed " + std::to_string(seed);
 }
 
 // Results that this program has written before.
@@ -263,7 +269,7 @@ std::string RatioOf(const Row& row, const std::string& ours, const Result& peer)
 
 int Main(const std::vector<std::string>& args) {
   std::string only, csv, peers;
-  uint64_t seed = 1;
+  uint64_t seed = kDefaultSeed;
   std::string columns = "today,fp8,sums,pools,all,same,sized,any";
   std::string keep = JANUS_SOURCE_DIR "/build/policies_bench.tsv";
   const auto text_flag = [](const char* name, std::string* into) {
@@ -320,7 +326,8 @@ int Main(const std::vector<std::string>& args) {
           options.demand.prefill_elsewhere = true;
           options.scaling.interval_seconds = 60;
           options.scaling.tpot.seconds = tpot;
-          Row& row = kept.Of(name);
+          const std::string run = OfSeed(name, seed);
+          Row& row = kept.Of(run);
           for (const std::string& column : asked) {
             if (row.contains(column)) continue;
             if (!demand) {
@@ -331,7 +338,7 @@ int Main(const std::vector<std::string>& args) {
             }
             const auto setting = cli::ReadSetting(options.setting);
             if (!setting.ok()) return 1;
-            kept.Add(name, column, RunColumn(column, options, demand->requests, *setting));
+            kept.Add(run, column, RunColumn(column, options, demand->requests, *setting));
           }
           Row shown = row;
           shown.insert(earlier[name].begin(), earlier[name].end());

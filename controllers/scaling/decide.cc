@@ -678,8 +678,11 @@ class Decider {
       const bool is_new = memory_.last_split_seconds >= 0 &&
                           world_.time_seconds - memory_.last_split_seconds < DownWindow();
       if (wanted < runs && (is_new || !IsSettled() || !KeepsPeakWith(wanted, runs))) return;
-      decision_.text += Format("; micro-batches: %d (TPOT %.1f ms) instead of %d (%.1f ms)", wanted,
-                               best.tpot_seconds * 1e3, runs, takes * 1e3);
+      // What runs may be no choice any more: then it has no prediction.
+      if (std::isfinite(takes)) {
+        decision_.text += Format("; micro-batches: %d (TPOT %.1f ms) instead of %d (%.1f ms)",
+                                 wanted, best.tpot_seconds * 1e3, runs, takes * 1e3);
+      }
     }
     memory_.split = wanted;
   }

@@ -316,6 +316,20 @@ RoundRoom RoomOfRounds(const ServicePlan& plan) {
           plan.effective.compression, plan.effective.sums.bits};
 }
 
+// What one epoch takes on the GPU of an attention instance, without keys, by the planned number of
+// micro-batches or a smaller one, whichever takes most. With fewer of them each is larger, and
+// packed rows and sums have no slots for each that fewer would save.
+PodNeed AttentionEpochOnGpu(const ModelDescription& model, const ServicePlan& plan) {
+  PodNeed most;
+  for (RoundRoom room = RoomOfRounds(plan); room.micro_batches > 0; --room.micro_batches) {
+    PodNeed one;
+    one.workspace = AttentionDeviceBytes(model, room, 0) + AttentionGraphBytes(model, room);
+    one.exchange = AttentionDeviceSlotBytes(model, room);
+    if (one.total() > most.total()) most = one;
+  }
+  return most;
+}
+
 // For workers on GPUs, without keys and values. Weights pass through host memory. If they are
 // converted there, expert instances keep all of theirs in host memory; attention instances convert
 // one tensor at a time.
@@ -327,11 +341,10 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   MemoryNeed& need = plan.need;
   GpuPodNeed& attention = need.attention_on_gpu;
   attention.device.weights = AttentionWeightBytes(model);
-  attention.device.workspace =
-      kEpochs * (AttentionDeviceBytes(model, room, 0) + AttentionGraphBytes(model, room));
+  const PodNeed epoch = AttentionEpochOnGpu(model, plan);
+  attention.device.workspace = kEpochs * epoch.workspace;
   // Rows that a peer cannot read directly go to the host from a buffer beside the slots.
-  attention.device.exchange =
-      kEpochs * (AttentionDeviceSlotBytes(model, room) + int64_t{plan.max_rows_per_round} * row);
+  attention.device.exchange = kEpochs * (epoch.exchange + int64_t{plan.max_rows_per_round} * row);
   if (need.attention_weights > 0) attention.host.weights = LargestAttentionTensorBytes(model);
   const int64_t sums = int64_t{plan.max_rows_per_round} *
                        static_cast<int64_t>(SumBytes(plan.effective.sums.bits, model.hidden));
@@ -353,10 +366,15 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   experts.host.process = kGpuProcessBytes;
 }
 
-// GPU memory for `keys` cached positions besides the positions themselves.
+// GPU memory for `keys` cached positions besides the positions themselves, by the planned number of
+// micro-batches or a smaller one.
 int64_t KeysDeviceBytes(const ModelDescription& model, const ServicePlan& plan, int64_t keys) {
-  const RoundRoom room = RoomOfRounds(plan);
-  return kEpochs * (AttentionDeviceBytes(model, room, keys) - AttentionDeviceBytes(model, room, 0));
+  int64_t most = 0;
+  for (RoundRoom room = RoomOfRounds(plan); room.micro_batches > 0; --room.micro_batches) {
+    most = std::max(most,
+                    AttentionDeviceBytes(model, room, keys) - AttentionDeviceBytes(model, room, 0));
+  }
+  return kEpochs * most;
 }
 
 // On one machine the gateway shares memory with weights and KV cache, so it gets a share, less than

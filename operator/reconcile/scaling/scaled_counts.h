@@ -20,8 +20,9 @@ int MostChosenMicroBatches(const MoEServiceSpec& spec);
 
 // The plan of `plan_model` for `service`, which has the number of its micro-batches, with memory
 // for `room` of them. So another number up to `room` changes neither slots nor keys and values, and
-// always fits. If the memory holds fewer, `room` becomes the most that it holds, at least `least`;
-// and the plan has no more. Errors: of the last call of `plan_model`. Pure.
+// always fits: the memory that is planned for a number is enough for each smaller one too. If the
+// memory holds fewer, `room` becomes the most that it holds, at least `least`; and the plan has no
+// more. Errors: of the last call of `plan_model`. Pure.
 janus::Result<PlannedService> PlanWithRoomFor(PlanModel plan_model, const MoEService& service,
                                               int least, int& room);
 

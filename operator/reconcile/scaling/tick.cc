@@ -400,13 +400,14 @@ class Ticking {
     Note(std::move(record));
   }
 
-  // Takes the decision's number of micro-batches. True: it is another one than was wanted before.
+  // Takes the decision's number of micro-batches. True: it is another one than was wanted before,
+  // and the decision chose it: a number that the spec says is the user's.
   bool Split(const controllers::Decision& decision, const controllers::World& world,
              DecisionRecord& record) {
     const int before =
         next_.micro_batches > 0 ? next_.micro_batches : std::max(world.current.micro_batches, 1);
     const int wanted = next_.micro_batches = decision.target.how.micro_batches;
-    if (wanted == before) return false;
+    if (wanted == before || spec_.pipeline.micro_batches > 0) return false;
     if (record.message.find("micro-batches: ") == std::string::npos) {
       record.message +=
           "; micro-batches: " + std::to_string(wanted) + " instead of " + std::to_string(before);

@@ -141,6 +141,20 @@ TEST(Decide, FewerMicroBatchesRunWhereNoNumberOfThemKeepsThePeak) {
   EXPECT_EQ(out.decision.target.how.micro_batches, 1) << out.decision.text;
 }
 
+// A user set another number than the one that still runs.
+TEST(Decide, SaysNothingOfMicroBatchesThatAreNoChoice) {
+  PredictorOptions options = Mixtral().options();
+  options.min_micro_batches = options.max_micro_batches = 2;
+  const Predictor only_two = *Predictor::Create(Mixtral().setting(), options);
+  ScalingPolicy policy = Policy();
+  policy.attention.min = policy.attention.max = 3;
+  policy.experts.min = policy.experts.max = 5;
+  const Outcome out = Decide(only_two, policy, SeenOfMixtral(0, 3, 5, 1, 0.2), {});
+  EXPECT_EQ(out.decision.verb, Verb::kHold) << out.decision.text;
+  EXPECT_EQ(out.decision.target.how.micro_batches, 2) << out.decision.text;
+  EXPECT_EQ(out.decision.text.find("micro-batches"), std::string::npos) << out.decision.text;
+}
+
 // An epoch is cheap, but each one interrupts streams.
 TEST(Decide, MicroBatchesDoNotFollowEveryWaveOfTheLoad) {
   ScalingPolicy policy = Policy();

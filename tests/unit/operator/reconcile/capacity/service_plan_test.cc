@@ -735,6 +735,46 @@ TEST(PlanServiceInPods, OnAGpuAGivenKvCacheTakesItsPagesAndWhatTheirKeysTake) {
       PlanServiceInPods(service, Mixtral8x7B(), {OnGpu(enough - 1000, 16 * kGiB), room}).ok());
 }
 
+// With compression or exact sums the slots do not grow with the micro-batches, and what computes
+// one of them is smaller. A plan has room for fewer of them than it says too.
+TEST(PlanServiceInPods, OnAGpuMoreMicroBatchesNeverTakeLessMemory) {
+  ModelDescription latent = Mixtral8x7B();
+  latent.attention.kv_heads = latent.attention.heads = 128;
+  latent.attention.head_dim = 192;
+  LatentDescription& vectors = latent.attention.latent.emplace();
+  vectors.rank = 512;
+  vectors.value_dim = 128;
+  latent.attention.rope.rotary_dim = 64;
+  const ProcessRoom room = OnGpu(160 * kGiB, 64 * kGiB);
+  for (const ModelDescription& model : {Mixtral8x7B(), latent}) {
+    for (const bool has_sums : {false, true}) {
+      for (const bool is_given : {false, true}) {
+        MoEService service = Fixed(1, 2);
+        service.spec.roles.attention.max_batch_size = 4096;
+        service.spec.exchange.compression = Compression::kFp8;
+        if (has_sums) {
+          service.spec.exchange.sum = SumRule::kFixedPoint;
+          service.spec.exchange.sum_exponents.assign(static_cast<size_t>(model.moe_layers()), -15);
+        }
+        if (is_given) {
+          service.spec.roles.attention.kv_cache.size = Quantity{8 * kGiB, 8 * kGiB * 1000, "8Gi"};
+        }
+        int64_t least = 0, most_keys = INT64_MAX;
+        for (int micro_batches = 1; micro_batches <= 8; ++micro_batches) {
+          service.spec.pipeline.micro_batches = micro_batches;
+          const auto plan = PlanServiceInPods(service, model, {room, room});
+          ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+          const PodNeed& device = plan->need.attention_on_gpu.device;
+          EXPECT_GE(device.total() - device.kv, least) << micro_batches;
+          EXPECT_LE(plan->kv_bytes, most_keys) << micro_batches;
+          least = is_given ? device.total() - device.kv : 0;
+          most_keys = plan->kv_bytes;
+        }
+      }
+    }
+  }
+}
+
 TEST(PlanServiceInPods, WithoutALimitTakesItsShareAmongAllInstances) {
   const ModelDescription model = Mixtral8x7B();
   const ProcessRoom machine{128 * kGiB, false, 64, false};

@@ -384,6 +384,38 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
+TEST_F(ScalingTest, MicroBatchesOfTheUserAreNoDecision) {
+  BeginWithALoadForTwoMicroBatches("A100", "Auto", "  pipeline: {microBatches: 1}\n");
+  sim_.Run(Seconds(60));
+  ASSERT_EQ(sim_.workers.last().micro_batches, 1);
+  const auto set = [&](const std::string& number) {
+    // The status has every message for a minute at the least.
+    std::set<std::string> said;
+    sim_.on_step = [&] {
+      if (const auto last = LastDecisionOf(sim_.Service())) said.insert(last->message);
+    };
+    sim_.Patch(R"({"spec":{"pipeline":{"microBatches":)" + number + "}}}");
+    sim_.Run(Seconds(150));
+    sim_.on_step = [] {};
+    EXPECT_FALSE(said.empty());
+    return said;
+  };
+  for (const std::string& message : set("2")) {
+    EXPECT_FALSE(Contains(message, "micro-batches")) << message;
+  }
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2);
+  EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 0);
+  set("1");
+  EXPECT_EQ(sim_.workers.last().micro_batches, 1);
+  EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 0)
+      << sim_.op().LastText("MicroBatchesChanged");
+  EXPECT_TRUE(HistoryOf(sim_.Service()).empty());
+  // The number is left open again: two are a decision.
+  set("null");
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 1);
+}
+
 // The memory bounds the slots: they leave room for two from the start.
 TEST_F(ScalingTest, AnotherNumberOfMicroBatchesChangesNoSlots) {
   BeginWithALoadForTwoMicroBatches("H200", "Float16");
