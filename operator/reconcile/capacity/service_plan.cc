@@ -156,13 +156,17 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
   return OkStatus();
 }
 
+// Whether a node may have several instances.
+bool HasMates(const ServicePlan& plan) {
+  return plan.shares_hosts ||
+         (plan.nodes && (plan.nodes->attention > 1 || plan.nodes->experts > 1));
+}
+
 // The mode until links are measured (exchange/choose_mode.h). A node of several instances sends
 // each row once to another node, not once to each instance there. Instances that share memory read
 // rows in place. On GPUs only Direct can leave rows in the GPUs' memory.
 void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
-  const bool has_mates =
-      plan.shares_hosts || (plan.nodes && (plan.nodes->attention > 1 || plan.nodes->experts > 1));
-  if (spec.exchange.mode == ExchangeMode::kAuto && has_mates &&
+  if (spec.exchange.mode == ExchangeMode::kAuto && HasMates(plan) &&
       plan.effective.device != Device::kCuda) {
     plan.effective.mode = janus::ExchangeMode::kTwoPhaseParallel;
   }
@@ -246,7 +250,7 @@ void SetExchange(const MoEServiceSpec& spec, const ModelDescription& model, bool
   const ExchangeMemory memory(model, plan);
   const Effective& planned = plan.effective;
   plan.chooses_mode = spec.exchange.mode == ExchangeMode::kAuto;
-  const bool is_any_mode = plan.chooses_mode && planned.mode != janus::ExchangeMode::kDirect;
+  const bool is_any_mode = plan.chooses_mode && HasMates(plan);
   const bool moves_gate = MayMoveGate(spec, plan, in_pods);
   for (size_t i = 0; i < plan.mode_fits.size(); ++i) {
     const auto mode = static_cast<janus::ExchangeMode>(i);

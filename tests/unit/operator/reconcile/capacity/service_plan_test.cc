@@ -507,16 +507,16 @@ TEST(PlanServiceInPods, BeginsWithDirectOnGpus) {
   MoEService service = Fixed(4, 4);
   service.spec.roles.attention.instances_per_pod = 4;
   service.spec.roles.experts.instances_per_pod = 4;
-  const auto mode = [](const MoEService& of) {
+  const auto plan_of = [](const MoEService& of) {
     ProcessRoom room = Limited(64 * kGiB, 8);
     room.device_memory_bytes = 64 * kGiB;
-    const auto plan = PlanServiceInPods(of, SmallModel(), {room, room});
-    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
-    return plan.ok() ? plan->effective.mode : janus::ExchangeMode::kTwoPhaseSingle;
+    return *PlanServiceInPods(of, SmallModel(), {room, room});
   };
+  const auto mode = [&](const MoEService& of) { return plan_of(of).effective.mode; };
   EXPECT_EQ(mode(service), janus::ExchangeMode::kTwoPhaseParallel);
   service.spec.device = Device::kCuda;
   EXPECT_EQ(mode(service), janus::ExchangeMode::kDirect);
+  EXPECT_EQ(plan_of(service).mode_fits, (std::array{true, true, true})) << "it may change later";
   service.spec.exchange.mode = ExchangeMode::kTwoPhaseParallel;
   EXPECT_EQ(mode(service), janus::ExchangeMode::kTwoPhaseParallel);
 }
