@@ -1,5 +1,5 @@
 // GPU-hours and attainment of every scaling policy on real workloads, and how far the simulation
-// itself can be trusted. Prints every figure of docs/simulation.md. That page says which figures
+// itself can be trusted. Prints figures of docs/simulation.md. That page says which figures
 // were used while policies were written, and which only judge them.
 //
 // simulate_bench [azure|r1|r1-oracle|prompts|mlarge-first|mlarge-last|mlarge-oracle|room|budget

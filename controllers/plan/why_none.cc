@@ -65,6 +65,11 @@ Status TooLarge(const Setting& setting, const char* role, double bytes,
 
 Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                  const std::vector<WholePlan>& wholes) {
+  if (setting.model.IsLatent() && space.pins.tp_attention.value_or(1) > 1) {
+    return InvalidArgument("plan: " + setting.model.name +
+                           " keeps latent keys, and plans do not split those over GPUs; attention "
+                           "instances of one GPU only (--attention-tp 1) can be planned");
+  }
   const double rows = std::max(goal.batch, 1.0);
   Configuration how;
   how.tp_attention =

@@ -408,6 +408,17 @@ TEST(SearchPlans, AModelLargerThanTheLimitsOnGpusIsNamedToo) {
             std::string::npos);
 }
 
+TEST(SearchPlans, LatentAttentionOverSeveralGpusIsRefusedByItsName) {
+  PlanSpace space;
+  space.pins.tp_attention = 2;
+  const PlanGoal goal = {0.1, 64};
+  const Status latent = SearchPlans(On("deepseek-v3", "H200", "H200"), goal, space).status();
+  EXPECT_EQ(latent.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(latent.message().find("deepseek-v3 keeps latent keys"), std::string::npos)
+      << latent.message();
+  EXPECT_TRUE(SearchPlans(On("mixtral-8x22b", "H200", "H200"), goal, space).ok());
+}
+
 TEST(SearchPlans, AnImpossibleTargetNamesTheFastestPlan) {
   const Status status = SearchPlans(On("deepseek-v3", "H200", "H200"), {0.001, 64}, {}).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
