@@ -330,7 +330,7 @@ def run(args, folder):
     model = make_model(folder / "model")
     if args.by == "ours":
         return live(args, folder, model, trace)
-    # The service chooses micro-batches only together with counts; a user without that can try both.
+    # With fixed counts the user chooses the micro-batches, and can try both.
     tries = [args.micro_batches] if args.micro_batches else [1, 2]
     runs = {one: otherwise(args, folder / f"live-{one}", model, trace, one) for one in tries}
     best = better({one: percent for one, (percent, _) in runs.items()})

@@ -135,8 +135,7 @@ class Wanted {
       }
       // Slots for another loss can wait until all are back.
       if (counts[1] < planned->plan.n) fewer.spec.roles.experts.placement.survivable = false;
-      int room = std::max(fewer.spec.pipeline.micro_batches, 1);
-      if (desired_.micro_batches_of_spec == 0) room = MostChosenMicroBatches(desired_.service.spec);
+      int room = RoomForMicroBatches(desired_);
       janus::Result<PlannedService> anew = PlanWithRoomFor(
           [&](const MoEService& one) { return PlanKeeping(from_, desired_, one); }, fewer, 1, room);
       if (!anew.ok()) {

@@ -136,8 +136,7 @@ OldSide PlanOldSide(const ServiceObserved& seen, const ReconcilerOptions& option
   int32_t& micro_batches = desired.service.spec.pipeline.micro_batches;
   desired.micro_batches_of_spec = micro_batches;
   if (committed != nullptr && micro_batches == 0) micro_batches = committed->micro_batches;
-  int room = std::max(micro_batches, 1);
-  if (desired.micro_batches_of_spec == 0) room = MostChosenMicroBatches(desired.service.spec);
+  int room = RoomForMicroBatches(desired);
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     RoleWanted& wanted = desired.Of(role).wanted;
     wanted.now = seen.wall;

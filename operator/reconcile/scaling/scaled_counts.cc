@@ -46,9 +46,10 @@ void TakeMicroBatches(const PlanningSide& from, Desired& out) {
   }
 }
 
-int MostChosenMicroBatches(const MoEServiceSpec& spec) {
+int RoomForMicroBatches(const Desired& desired) {
+  const MoEServiceSpec& spec = desired.service.spec;
   const int chosen = std::max(spec.pipeline.micro_batches, 1);
-  if (!IsScaled(spec)) return chosen;
+  if (desired.micro_batches_of_spec != 0 || !IsScaled(spec)) return chosen;
   MoEServiceSpec open = spec;
   open.pipeline.micro_batches = 0;
   return std::max(chosen, MostMicroBatches(open));

@@ -14,9 +14,9 @@ namespace janus::control {
 void TakeScaledCount(const PlanningSide& from, Role role, std::optional<int> before, Desired& out);
 void TakeMicroBatches(const PlanningSide& from, Desired& out);
 
-// The most micro-batches that may be chosen for the service, whose spec leaves them open and has
-// the chosen number by now: by decisions, or that number. At least 1. Pure.
-int MostChosenMicroBatches(const MoEServiceSpec& spec);
+// The micro-batches that memory is planned for: the number of the user's spec; if that leaves them
+// open, the most that decisions may choose, or the number chosen by now. At least 1. Pure.
+int RoomForMicroBatches(const Desired& desired);
 
 // The plan of `plan_model` for `service`, which has the number of its micro-batches, with memory
 // for `room` of them. So another number up to `room` changes neither slots nor keys and values, and

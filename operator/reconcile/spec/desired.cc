@@ -123,7 +123,7 @@ void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, D
 janus::Result<PlannedService> PlanWithMicroBatches(const PlanningSide& from, Desired& out) {
   if (out.micro_batches_of_spec != 0) return PlanKeeping(from, out, out.service);
   int32_t& chosen = out.service.spec.pipeline.micro_batches;
-  const int most = MostChosenMicroBatches(out.service.spec);
+  const int most = RoomForMicroBatches(out);
   int room = most;
   janus::Result<PlannedService> planned = PlanWithRoomFor(
       [&](const MoEService& one) { return PlanKeeping(from, out, one); }, out.service, 1, room);

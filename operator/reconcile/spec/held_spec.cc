@@ -58,9 +58,8 @@ void KeepCommitted(const PlanningSide& from, Desired& out) {
     wanted.rolls = false;
   }
   out.workers = WorkersOf(from, out);  // running workers have their own sizes
-  const bool is_chosen = out.micro_batches_of_spec == 0;
   int room = committed->micro_batches;
-  if (is_chosen) room = std::max(room, MostChosenMicroBatches(out.service.spec));
+  if (out.micro_batches_of_spec == 0) room = std::max(room, RoomForMicroBatches(out));
   janus::Result<PlannedService> planned =
       PlanWithRoomFor([&](const MoEService& one) { return from.models.Plan(one, out.workers); },
                       held, committed->micro_batches, room);
