@@ -511,6 +511,12 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   simulate
+      ->add_option("--timed-scale", options.rows_for_one,
+                   "each request takes the time and memory of so many, as on timed devices "
+                   "(spec.timed.scale). They come together; those of --scale come apart")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  simulate
       ->add_option("--oracle-attainment", options.oracle_attainment,
                    "share of requests for which the oracle keeps the targets. Default: the share "
                    "that ours kept")

@@ -101,6 +101,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   SetExchange(options, comparison.predictor);
   comparison.tightens_peers = options.tightens_peers;
   comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
+  comparison.machinery.rows_for_one = options.rows_for_one;
   comparison.machinery.start_s = options.start_seconds;
   comparison.machinery.change_pause_s = options.pause_milliseconds / 1e3;
   if (!options.first_counts.empty()) {

@@ -23,6 +23,7 @@ struct SimulateOptions {
   std::vector<std::string> policies;  // empty: all
   std::string first_counts;           // mAnE: what "ours" begins with; empty: planned
   double start_seconds = 120;         // of an instance, from the request to ready
+  double rows_for_one = 1;            // a request takes the time and memory of so many
   int growth_reserve_percent = 50;    // memory that admission keeps free for tokens to come
   double pause_milliseconds = 100;    // a change of members stops the steps for so long
   double oracle_attainment = 0;       // 0: the attainment of policy "ours"

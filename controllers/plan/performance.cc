@@ -14,6 +14,8 @@ AttentionRows RowsOfOne(const StepLoad& load, int instances, double context) {
   rows.decode = load.decode_rows / instances;
   rows.prompt = load.prompt_rows / instances;
   if (load.decode_rows > 0 || load.prompt_rows == 0) rows.decode = std::max(rows.decode, 1.0);
+  rows.decode *= load.rows_for_one;
+  rows.prompt *= load.rows_for_one;
   rows.context = context;
   rows.prompt_keys = load.prompt_keys;
   return rows;
@@ -36,9 +38,9 @@ double ComposeLayer(const LayerTimes& terms, int micro_batches) {
 
 LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, const StepLoad& load) {
   const double b = how.micro_batches;
-  const StepLoad part = {load.decode_rows / b, load.context, load.prompt_rows / b,
-                         load.prompt_keys};
-  const double all = part.decode_rows + part.prompt_rows;
+  const StepLoad part = {load.decode_rows / b, load.context, load.prompt_rows / b, load.prompt_keys,
+                         load.rows_for_one};
+  const double all = load.rows_for_one * (part.decode_rows + part.prompt_rows);
   const double busiest = BusiestKeysFactor(setting, how.m, std::max(part.decode_rows / how.m, 1.0));
   const AttentionRows rows = RowsOfOne(part, how.m, load.context * busiest);
   LayerTimes times;

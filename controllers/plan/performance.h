@@ -10,6 +10,8 @@ struct StepLoad {
   double context = 1;      // mean keys of such a sequence
   double prompt_rows = 0;  // prompt positions computed in the same step
   double prompt_keys = 0;  // mean keys of such a position: half a prompt without a prefix
+  // Of timed devices: every row is computed in the time of so many, and none is split.
+  double rows_for_one = 1;
 
   friend bool operator==(const StepLoad&, const StepLoad&) = default;
 };

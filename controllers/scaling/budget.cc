@@ -34,6 +34,7 @@ ErrorBudget After(ErrorBudget budget, const Ended& ended, double elapsed_seconds
                   const ScalingPolicy& policy, bool may_grow) {
   const bool is_counted = budget.requests > 0 || ended.requests > 0;
   if (!is_counted || elapsed_seconds <= 0) return budget;
+  elapsed_seconds *= policy.times_faster;
   const double kept = std::exp2(-elapsed_seconds / kHalfLife_s);
   budget.requests = kept * budget.requests + ended.requests;
   budget.seconds = kept * budget.seconds + elapsed_seconds;

@@ -18,7 +18,7 @@ struct ErrorBudget {
   // kMostCaution. The unit is halvings of the share of loads for which there is no room.
   double caution = 0;
   double requests = 0;  // that ended recently,
-  double seconds = 0;   // in so many seconds
+  double seconds = 0;   // in so many seconds, times ScalingPolicy::times_faster
 
   friend bool operator==(const ErrorBudget&, const ErrorBudget&) = default;
 };

@@ -149,6 +149,8 @@ class Decider {
 
   bool IsServing() const { return IsModelIn(current_); }
 
+  double OnClock(double seconds) const { return seconds * policy_.times_faster; }
+
   // Learns from the world once: a second call for the same time changes nothing.
   void Observe() {
     const double now = world_.time_seconds;
@@ -174,8 +176,8 @@ class Decider {
         }
       }
       memory_.forecast = controllers::Observe(
-          std::move(memory_.forecast), policy_.forecast, now,
-          memory_.last_time_seconds < 0 ? -1 : now - memory_.last_time_seconds, arriving);
+          std::move(memory_.forecast), policy_.forecast, OnClock(now),
+          memory_.last_time_seconds < 0 ? -1 : OnClock(now - memory_.last_time_seconds), arriving);
       const double window =
           std::max(LongestWindow(policy_.attention, policy_.experts, &RolePolicy::down),
                    LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up));
@@ -193,8 +195,8 @@ class Decider {
     start_seconds_ = StartSeconds();
     decision_.start_seconds = start_seconds_;
     LearnTail(is_new);
-    const double growth =
-        GrowthWithin(memory_.forecast, policy_.forecast, now, arriving, start_seconds_);
+    const double growth = GrowthWithin(memory_.forecast, policy_.forecast, OnClock(now), arriving,
+                                       OnClock(start_seconds_));
     until = {start_seconds_, growth, until.served_per_second};
     arriving_ahead_ = WhenReady(until);
     ahead_ = WithBacklog(arriving_ahead_, until);

@@ -88,25 +88,23 @@ Demand Combine(const std::vector<Memory::Sample>& samples, double from_seconds, 
   return all;
 }
 
-// The latest sample that is old enough and has a level over its whole window, without the service's
-// first `learns_seconds`.
+// The latest sample that is old enough and had been preceded by `known_seconds` of the service.
 const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds,
-                                   double learns_seconds) {
+                                   double known_seconds) {
   const auto after =
       std::ranges::upper_bound(memory.samples, time_seconds, {}, &Memory::Sample::time_seconds);
   if (after == memory.samples.begin()) return nullptr;
   const Memory::Sample& sample = *(after - 1);
-  const bool is_whole =
-      sample.time_seconds - memory.first_time_seconds >= kLevelSeconds + learns_seconds;
+  const bool is_whole = sample.time_seconds - memory.first_time_seconds >= known_seconds;
   return is_whole ? &sample : nullptr;
 }
 
-// Sets the means over the level's window.
-void SetLevels(std::vector<Memory::Sample>& samples) {
+// Sets the means over the last `window_seconds`.
+void SetLevels(std::vector<Memory::Sample>& samples, double window_seconds) {
   Memory::Sample& now = samples.back();
   double load = 0, keys = 0, count = 0;
   for (const Memory::Sample& sample : samples) {
-    if (sample.time_seconds <= now.time_seconds - kLevelSeconds) continue;
+    if (sample.time_seconds <= now.time_seconds - window_seconds) continue;
     load += sample.load;
     keys += sample.keys;
     count += 1;
@@ -159,10 +157,14 @@ double LifeSeconds(const World& world, const ScalingPolicy& policy, double outpu
   return has_prompts ? 0 : output_tokens * StepSeconds(world, policy);
 }
 
+double LevelSeconds(const ScalingPolicy& policy) {
+  return 600 / policy.times_faster;
+}
+
 double LearnsLengthsFor(const World& world, const ScalingPolicy& policy, double output_tokens) {
   // Few requests are longer than ten times the mean.
   constexpr double kLives = 10;
-  return std::min(kLives * output_tokens * StepSeconds(world, policy), kLevelSeconds);
+  return std::min(kLives * output_tokens * StepSeconds(world, policy), LevelSeconds(policy));
 }
 
 double EndingPerSecond(const World& world, double output_tokens) {
@@ -241,8 +243,11 @@ void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& po
   sample.keys =
       now.context * (is_measured ? world.now.running / world.step->seconds.step : sample.load);
   const double learns = LearnsLengthsFor(world, policy, memory.output_tokens);
-  if (const Memory::Sample* before = LatestBefore(memory, time - start_seconds, learns)) {
-    const double elapsed = time - memory.samples.back().time_seconds;
+  const double level_seconds = LevelSeconds(policy);
+  // A level of its whole window, without the time in which lengths are learned.
+  if (const Memory::Sample* before =
+          LatestBefore(memory, time - start_seconds, level_seconds + learns)) {
+    const double elapsed = (time - memory.samples.back().time_seconds) * policy.times_faster;
     if (before->level > 0) {
       const double life = LifeSeconds(world, policy, memory.output_tokens);
       const double load = LoadOver(life, sample, memory.samples);
@@ -253,12 +258,12 @@ void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& po
           Seen(std::move(memory.key_bursts), sample.keys / before->key_level, elapsed);
     }
   }
-  const double kept = std::max({window_seconds, kLevelSeconds, 2 * start_seconds});
+  const double kept = std::max({window_seconds, level_seconds, 2 * start_seconds});
   std::erase_if(memory.samples,
                 [&](const Memory::Sample& s) { return s.time_seconds < time - kept; });
   if (memory.samples.size() >= kMostSamples) memory.samples.erase(memory.samples.begin());
   memory.samples.push_back(sample);
-  SetLevels(memory.samples);
+  SetLevels(memory.samples, level_seconds);
 }
 
 Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,

@@ -14,7 +14,7 @@ Demand ArrivingDemand(const World& world, double output_tokens);
 double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens);
 
 // How long the mean output of a new service is too low: the requests that end first are short. Ten
-// lives of a mean request, at most kLevelSeconds. The load then seems smaller than it is, and its
+// lives of a mean request, at most LevelSeconds. The load then seems smaller than it is, and its
 // rise to what it is seems a burst. 0: the time of a step is not known.
 double LearnsLengthsFor(const World& world, const ScalingPolicy& policy, double output_tokens);
 
@@ -56,7 +56,7 @@ Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_second
 // The period of the mean above which a load rises. A shorter mean swings with the load, and room
 // above it makes the service swing; for the traces m-large and azure ten minutes are better than
 // five.
-inline constexpr double kLevelSeconds = 600;
+double LevelSeconds(const ScalingPolicy& policy);
 
 // Adds the current moment to the samples. Adds to the burst history how far load and keys are above
 // their level of one start ago; the load over the life of a request, as sequences follow it. Levels
@@ -73,7 +73,8 @@ Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory
 // A forecast after one more rate, `elapsed_seconds` after the last (< 0: the first).
 //
 // kEwma is Holt's: level and trend smoothed over 60 and 300 s. kSeasonal also keeps the mean rate
-// of every bin of a season (a day), smoothed from season to season.
+// of every bin of a season (a day), smoothed from season to season. All times of a forecast are
+// those of one clock, and must be multiplied by ScalingPolicy::times_faster.
 Memory::Forecast Observe(Memory::Forecast forecast, const ForecastPolicy& policy,
                          double time_seconds, double elapsed_seconds, double rate);
 

@@ -108,6 +108,9 @@ Status Validate(const ScalingPolicy& policy) {
   if (!std::isfinite(policy.warm_up_seconds) || policy.warm_up_seconds < 0) {
     return Wrong("warm_up_seconds", std::to_string(policy.warm_up_seconds), "a time");
   }
+  if (!std::isfinite(policy.times_faster) || policy.times_faster < 1) {
+    return Wrong("times_faster", std::to_string(policy.times_faster), "at least 1");
+  }
   if (!(policy.most_burst >= 1 && policy.most_burst <= 4)) {
     return Wrong("most_burst", std::to_string(policy.most_burst), "1 to 4");
   }

@@ -105,6 +105,9 @@ struct ScalingPolicy {
   // Time in which queued work must be done, if a start and the life of a request are not longer. A
   // shorter time would ask for instances that are idle afterwards.
   double recovery_seconds = 120;
+  // How many times faster the service's clock is than a real one (timed devices). What no field
+  // above says is divided by it: the windows of levels, bursts, forecasts and the error budget.
+  double times_faster = 1;
   bool is_learning = true;  // online re-estimation
   OnlineOptions online;
 

@@ -428,7 +428,7 @@ Result<Predictor> Predictor::Create(const Setting& setting, const PredictorOptio
   auto tables = std::make_shared<Tables>(setting, options);
   tables->fewest_experts = fewest;
   how.n = fewest;
-  tables->kv_tokens = KvTokensOfOne(setting, how);
+  tables->kv_tokens = KvTokensOfOne(setting, how) / options.rows_for_one;
   return Predictor(std::move(tables));
 }
 

@@ -74,6 +74,7 @@ class Comparer {
   // Prepares what the requested policies need.
   Status Prepare() {
     JANUS_RETURN_IF_ERROR(Validate(asked_.scaling));
+    JANUS_RETURN_IF_ERROR(CheckRowsForOne());
     JANUS_ASSIGN_OR_RETURN(predictor_, MakePredictor(belief_, false));
     JANUS_RETURN_IF_ERROR(CheckBounds("ours", *predictor_, asked_.scaling));
     JANUS_RETURN_IF_ERROR(CheckFirst());
@@ -89,8 +90,9 @@ class Comparer {
     whole_.interval_s = asked_.scaling.interval_seconds;
     // All policies over copies have the same number of GPUs.
     whole_.pool = asked_.scaling.attention.max + asked_.scaling.experts.max;
-    for (const char* name : {"whole", "ceil", "hpa", "wva", "dynamo", "sglang"}) {
-      if (!IsWanted(name)) continue;
+    for (const PolicyName& policy : kPolicyNames) {
+      const std::string name(policy.name);
+      if (!IsWanted(name) || !RunsCopies(name)) continue;
       const auto how = CheapestWhole(whole_, demands_, Wholes());
       if (how) {
         whole_.how = *how;
@@ -156,9 +158,24 @@ class Comparer {
  private:
   Result<Predictor> MakePredictor(const Setting& setting, bool is_random) const {
     PredictorOptions options = asked_.predictor;
+    options.rows_for_one = asked_.machinery.rows_for_one;
     options.is_random = is_random;
     options.growth_reserve = Reserve();
     return Predictor::Create(setting, options);
+  }
+
+  Status CheckRowsForOne() const {
+    if (asked_.machinery.rows_for_one == 1) return OkStatus();
+    for (const PolicyName& policy : kPolicyNames) {
+      if (!IsWanted(policy.name) || !RunsCopies(policy.name)) continue;
+      return InvalidArgument(
+          "simulate: on timed devices only attention and experts apart are "
+          "simulated, and '" +
+          std::string(policy.name) +
+          "' runs copies of the whole model; leave it out, or multiply the "
+          "requests instead (--scale)");
+    }
+    return OkStatus();
   }
 
   Status CheckFirst() const {
@@ -176,6 +193,8 @@ class Comparer {
 
   // Every policy knows the room that admission keeps.
   double Reserve() const { return asked_.machinery.growth_reserve_percent / 100.0; }
+
+  static bool RunsCopies(std::string_view name) { return name == "whole" || IsPeersRule(name); }
 
   static bool IsPeersRule(std::string_view name) {
     return name == "ceil" || name == "hpa" || name == "wva" || name == "dynamo" || name == "sglang";

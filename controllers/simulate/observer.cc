@@ -157,7 +157,7 @@ StepSample Observer::Measure(const Configuration& how, const Unit::Counters& bef
   sample.load = {decoded / steps,
                  decoded > 0 ? (after.decode_keys - before.decode_keys) / decoded : 1,
                  prompts / steps, truth_->prompt_keys()};
-  sample.seconds = TimesOfStep(truth_->setting(), how, sample.load);
+  sample.seconds = truth_->TimesOf(how, sample.load);
   if (how.micro_batches > 1) sample.seconds.exchange = 0;
   sample.seconds.step = (after.busy_seconds - before.busy_seconds) / steps;
   return sample;

@@ -27,10 +27,15 @@ const UnitShape& ShapeBook::Separate(const Configuration& how) {
   const auto found = shapes_.find(key);
   if (found != shapes_.end()) return found->second;
   const auto model = [this, how](double rows, double context, double prompt_rows) {
-    return TimesOfStep(setting_, how, {rows, context, prompt_rows, prompt_keys_}).step;
+    return TimesOf(how, {rows, context, prompt_rows, prompt_keys_}).step;
   };
-  return shapes_.emplace(key, Shape(model, how.m * KvTokensOfOne(setting_, how), how.m, how.m))
-      .first->second;
+  const double kv_tokens = how.m * KvTokensOfOne(setting_, how) / machinery_.rows_for_one;
+  return shapes_.emplace(key, Shape(model, kv_tokens, how.m, how.m)).first->second;
+}
+
+StepTimes ShapeBook::TimesOf(const Configuration& how, StepLoad load) const {
+  load.rows_for_one = machinery_.rows_for_one;
+  return TimesOfStep(setting_, how, load);
 }
 
 const UnitShape& ShapeBook::Whole(const WholeConfiguration& how) {

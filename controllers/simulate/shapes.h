@@ -21,6 +21,8 @@ struct Machinery {
   double prompt_share = kPromptShareOfTpot;
   int64_t most_waiting = 20'000;   // requests of a service, or of a whole-model instance
   int growth_reserve_percent = 0;  // of every unit: UnitShape
+  // A sequence of a pool takes the time and memory of so many (timed devices; PredictorOptions).
+  double rows_for_one = 1;
 };
 
 // Shapes of units by their parts: step times of the plan's model (TimesOfStep, WholeStepSeconds),
@@ -38,6 +40,8 @@ class ShapeBook {
 
   // A pool of m attention and n expert instances; kv_tokens 0: the model does not fit.
   const UnitShape& Separate(const Configuration& how);
+  // The same model's times of one step of such a pool.
+  StepTimes TimesOf(const Configuration& how, StepLoad load) const;
   // A copy of the whole model.
   const UnitShape& Whole(const WholeConfiguration& how);
 

@@ -165,6 +165,7 @@ void VisitSetting(V& v, S& setting) {
   v.Number("experts_per_node", setting.inputs.experts_per_node);
   VisitOptions(v, setting.inputs.options);
   v.Later([&] { VisitBasis(v, setting.basis); });
+  v.Later([&] { v.Number("policy_times_faster", setting.policy.times_faster); });
 }
 
 template <class V, class D>

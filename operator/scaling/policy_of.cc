@@ -123,6 +123,7 @@ void PutOnClock(double times_faster, ScalingPolicy& policy) {
         &policy.recovery_seconds, &policy.online.half_life_seconds}) {
     *seconds /= times_faster;
   }
+  policy.times_faster = times_faster;
 }
 
 }  // namespace

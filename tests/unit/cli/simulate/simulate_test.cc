@@ -198,6 +198,42 @@ TEST_F(SimulateCommand, OursBeginsWithTheCountsThatAreGiven) {
   }
 }
 
+// What the policy predicts for timed devices is what they take: a service that grew because its own
+// measurements seemed wrong went back and forth, and missed the target with many GPUs.
+TEST_F(SimulateCommand, OnTimedDevicesARequestStandsForMany) {
+  std::string trace = "arrival_s,input_tokens,output_tokens\n";
+  for (int i = 0; i < 5000; ++i) {
+    trace += std::to_string(i * 0.4) + "," + std::to_string(10 + i % 30) + "," +
+             std::to_string(80 + i % 80) + "\n";
+  }
+  options_.demand = {};
+  options_.demand.trace = Write("even.csv", trace);
+  options_.scaling.tpot.seconds = 0.05;
+  options_.scaling.interval_seconds = 15;
+  options_.start_seconds = 1;
+  options_.policies = {"ours", "static"};
+  options_.json = true;
+  const auto run = [&](double rows_for_one) {
+    options_.rows_for_one = rows_for_one;
+    const auto text = Simulate(options_, {});
+    EXPECT_TRUE(text.ok()) << text.status().ToString();
+    return nlohmann::json::parse(text.ok() ? *text : "{}");
+  };
+  const nlohmann::json one = run(1), many = run(16);
+  const auto hours = [](const nlohmann::json& report, size_t policy) {
+    return report.at("policies").at(policy).at("gpuHours").get<double>();
+  };
+  EXPECT_GT(hours(many, 0), 1.2 * hours(one, 0));
+  EXPECT_LT(hours(many, 0), 1.2 * hours(many, 1)) << many["policies"][0]["decisions"];
+  EXPECT_GE(many["policies"][0]["attainment"].get<double>(), 0.95);
+  EXPECT_EQ(many["policies"][0]["requests"], 5000);
+  options_.policies = {"ours", "hpa"};
+  EXPECT_EQ(MessageOf(options_),
+            "simulate: on timed devices only attention and experts apart are simulated, and 'hpa' "
+            "runs copies of the whole model; leave it out, or multiply the requests instead "
+            "(--scale)");
+}
+
 TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {
   SimulateOptions broken = options_;
   broken.setting.model.clear();

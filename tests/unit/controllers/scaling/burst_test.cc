@@ -271,7 +271,7 @@ TEST(HeadRoom, IsNotForTheLengthsThatANewServiceHasYetToLearn) {
   EXPECT_GT(BurstAt(memory.key_bursts, 0.95, 4), 1.4);
   const World world = WhoseLengthsRise(7);
   EXPECT_NEAR(LearnsLengthsFor(world, Policy(), 400), 400, 1e-9);
-  EXPECT_EQ(LearnsLengthsFor(world, Policy(), 4000), kLevelSeconds);
+  EXPECT_EQ(LearnsLengthsFor(world, Policy(), 4000), LevelSeconds(Policy()));
 }
 
 TEST(Decide, ANewServiceDoesNotShrinkWhileItLearnsLengths) {
