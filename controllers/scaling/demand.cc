@@ -193,7 +193,8 @@ double BacklogOf(const World& world, const ScalingPolicy& policy) {
   // A tenth of the target: a request that waits the whole target misses it, and a tolerated queue
   // grows.
   constexpr double kShare = 0.1;
-  const double patience = policy.ttft ? kShare * policy.ttft->seconds : kShare;
+  const double target = policy.ttft ? policy.ttft->seconds : 1 / policy.times_faster;
+  const double patience = kShare * target;
   const double usual = world.arrivals.front().requests_per_second * patience;
   return std::max(world.now.waiting - usual - 2 * std::sqrt(usual) - 2, 0.0);
 }

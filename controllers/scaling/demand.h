@@ -43,7 +43,8 @@ Demand WithBacklog(Demand when_ready, const World& world, const ScalingPolicy& p
                    double output_tokens, const UntilReady& until);
 
 // Waiting requests beyond those that arrivals and their fluctuation explain. Requests that arrived
-// within a tenth of the TTFT target do not count as waiting. Arrivals must be known.
+// within a tenth of the TTFT target (without one: of a second) do not count as waiting. Arrivals
+// must be known.
 double BacklogOf(const World& world, const ScalingPolicy& policy);
 
 // The largest (smallest) load since `from_seconds`, term by term. Keys follow the largest sum of

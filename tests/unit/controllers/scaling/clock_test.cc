@@ -35,7 +35,7 @@ struct Service {
     predictor = *Predictor::Create(On("deepseek-v3", "H200"), options);
   }
 
-  Decision At(int minute, double requests_per_minute, double missed) {
+  Decision At(int minute, double requests_per_minute, double missed, double waiting) {
     World world;
     world.time_seconds = 60.0 * minute / faster;
     const double rate = requests_per_minute / 60 * faster;
@@ -43,6 +43,8 @@ struct Service {
     world.lengths.output_tokens = 400;
     world.current.m = world.attention.ready = at.m;
     world.current.n = world.experts.ready = at.n;
+    world.now.waiting = waiting;
+    world.now.waiting_prompt_tokens = 800 * waiting;
     world.ended = {requests_per_minute, requests_per_minute * (1 - missed)};
     Outcome out = Decide(*predictor, policy, world, std::move(memory));
     memory = std::move(out.memory);
@@ -62,8 +64,9 @@ struct Service {
 
 class Clock : public testing::TestWithParam<ForecastKind> {};
 
-// Level, bursts, forecast, error budget and the time in which lengths are learned have constants of
-// their own. One that is not on the clock changes a decision, or what is learned.
+// Level, bursts, forecast, error budget, the time in which lengths are learned and the one that a
+// request may wait have constants of their own. One that is not on the clock changes a decision, or
+// what is learned.
 TEST_P(Clock, DecisionsOfAFasterClockAreTheSame) {
   Service real(1, GetParam()), fast(kFaster, GetParam());
   int actions = 0;
@@ -71,7 +74,10 @@ TEST_P(Clock, DecisionsOfAFasterClockAreTheSame) {
     const double swell = 2400 * (1 + 0.6 * std::sin(minute / 25.0));
     const double load = minute % 10 == 0 ? 1.7 * swell : swell;
     const double missed = minute % 30 < 3 ? 0.3 : 0.01;
-    const Decision one = real.At(minute, load, missed), other = fast.At(minute, load, missed);
+    // Requests of half a second, which are more than come by chance.
+    const double waiting = minute % 30 == 20 ? load / 120 : 0;
+    const Decision one = real.At(minute, load, missed, waiting);
+    const Decision other = fast.At(minute, load, missed, waiting);
     ASSERT_EQ(one.verb, other.verb) << minute << "\n" << one.text << "\n" << other.text;
     ASSERT_EQ(one.reason, other.reason) << minute << "\n" << one.text << "\n" << other.text;
     ASSERT_EQ(one.target.how.m, other.target.how.m) << minute;
