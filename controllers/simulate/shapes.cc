@@ -1,5 +1,6 @@
 #include "controllers/simulate/shapes.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -66,7 +67,9 @@ UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens, int gpus,
   shape.instances = instances;
   shape.most_waiting = machinery_.most_waiting;
   shape.growth_reserve_percent = machinery_.growth_reserve_percent;
-  const StepTable::Prompts prompts = {kMostRowsOfOne * gpus, kLeastRowsOfOne * gpus,
+  const double most = kMostRowsOfOne / machinery_.rows_for_one;
+  const double least = std::max(kLeastRowsOfOne / machinery_.rows_for_one, 1.0);
+  const StepTable::Prompts prompts = {most * gpus, least * gpus,
                                       machinery_.prompt_share * tpot_seconds_};
   shape.steps = std::make_shared<StepTable>(std::move(model), prompts);
   return shape;

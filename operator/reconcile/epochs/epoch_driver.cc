@@ -96,7 +96,7 @@ void EpochDriver::Watch(const Record& record, const MemberCalls::Wake& wake, con
   if (progress_.told < committed->epoch && !progress_.tell_failed) return;
   const MemberOrder order = OrderTo(committed->epoch, *committed, record);
   if (order.members.empty()) return;
-  watch_.Look(order, *committed, record.now, wake, again);
+  watch_.Look(order, *committed, record.look_every, record.now, wake, again);
   if (!watch_.why_lost().empty()) Lose(committed->epoch, watch_.why_lost(), record.now, tell);
 }
 

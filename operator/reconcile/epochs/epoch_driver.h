@@ -52,6 +52,8 @@ class EpochDriver {
     const std::set<InstanceId>& alive;
     MonotonicTime now;
     WallTime wall;
+    // How often members of the committed epoch are asked for their counters.
+    std::chrono::milliseconds look_every = kLookEvery;
   };
   // For writes and calls.
   struct Means {

@@ -90,7 +90,8 @@ WatchSeen EpochWatch::Seen(MonotonicTime now) const {
   return out;
 }
 
-void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, MonotonicTime now,
+void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record,
+                      std::chrono::milliseconds every, MonotonicTime now,
                       const MemberCalls::Wake& wake, std::optional<MonotonicTime>& again) {
   if (order.epoch != epoch_) {
     Forget();
@@ -122,7 +123,9 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
   if (question_ == nullptr && now >= next_) {
     MemberOrder question = order;
     // The first answer says which members serve, so it comes at once.
-    if (has_answer_ && why_lost_.empty() && !is_urgent_) question.until_loss = kUntilLoss;
+    if (has_answer_ && why_lost_.empty() && !is_urgent_) {
+      question.until_loss = every - kBeforeNextLook;
+    }
     is_urgent_ = false;
     const auto best = std::ranges::find_if(
         question.members, [&](const TopologyInstance& one) { return IdOf(one) == answers_best_; });
@@ -137,10 +140,11 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
     question.with_spans = kMostSpans;
     question_ = calls_.Ask(question, wake);
     asked_ = now;
-    due_ = question.until_loss.count() > 0 ? now + kUntilLoss + kOverdueAfter : now + kAnswer;
-    next_ = now + kLookEvery;
+    due_ = question.until_loss.count() > 0 ? now + question.until_loss + kOverdueAfter
+                                           : now + kAnswer;
+    next_ = now + every;
   }
-  AskSentinels(order, now, wake);
+  AskSentinels(order, every, now, wake);
   for (const Sentinel& one : sentinels_) {
     if (now < one.next) BringForward(again, one.next);
   }
@@ -165,8 +169,8 @@ void EpochWatch::HearSentinels(MonotonicTime now) {
   }
 }
 
-void EpochWatch::AskSentinels(const MemberOrder& order, MonotonicTime now,
-                              const MemberCalls::Wake& wake) {
+void EpochWatch::AskSentinels(const MemberOrder& order, std::chrono::milliseconds every,
+                              MonotonicTime now, const MemberCalls::Wake& wake) {
   const auto attention =
       std::ranges::count(order.members, Role::kAttention, &TopologyInstance::role);
   if (attention < 2 || !has_answer_ || !why_lost_.empty()) return;
@@ -176,10 +180,10 @@ void EpochWatch::AskSentinels(const MemberOrder& order, MonotonicTime now,
     if (sentinel.question != nullptr || now < sentinel.next) continue;
     MemberOrder question = order;
     question.members = {order.members[places[i]]};
-    question.until_loss = kUntilLoss;
+    question.until_loss = every - kBeforeNextLook;
     sentinel.member = question.members.front();
     sentinel.question = calls_.Ask(question, wake);
-    sentinel.next = now + kLookEvery;
+    sentinel.next = now + every;
   }
 }
 

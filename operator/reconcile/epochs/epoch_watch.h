@@ -52,10 +52,11 @@ class EpochWatch {
  public:
   explicit EpochWatch(MemberCalls& calls) : calls_(calls) {}
 
-  // Takes an answer if there is one, and asks again when due. `order`: to the live members of
-  // `record`; not empty. Moves `again` forward to the next time with something to read.
-  void Look(const MemberOrder& order, const TopologyRecord& record, MonotonicTime now,
-            const MemberCalls::Wake& wake, std::optional<MonotonicTime>& again);
+  // Takes an answer if there is one, and asks again when due: `every` so long, at least
+  // kLookLeastEvery. `order`: to the live members of `record`; not empty. Moves `again` forward to
+  // the next time with something to read.
+  void Look(const MemberOrder& order, const TopologyRecord& record, std::chrono::milliseconds every,
+            MonotonicTime now, const MemberCalls::Wake& wake, std::optional<MonotonicTime>& again);
   // Discards all answers and stops asking.
   void Forget();
 
@@ -96,7 +97,8 @@ class EpochWatch {
   };
 
   void HearSentinels(MonotonicTime now);
-  void AskSentinels(const MemberOrder& order, MonotonicTime now, const MemberCalls::Wake& wake);
+  void AskSentinels(const MemberOrder& order, std::chrono::milliseconds every, MonotonicTime now,
+                    const MemberCalls::Wake& wake);
   void Take(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);
   void TakeCounts(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);
 
@@ -137,12 +139,13 @@ class EpochWatch {
   MonotonicTime answered_;
 };
 
-// Interval between questions to members of a committed epoch, and to those of a lost one: the next
-// epoch may wait for a member that is being started again.
+// The longest interval between questions to members of a committed epoch, and that to those of a
+// lost one: the next epoch may wait for a member that is being started again.
 inline constexpr std::chrono::seconds kLookEvery{5};
+inline constexpr std::chrono::milliseconds kLookLeastEvery{500};
 inline constexpr std::chrono::milliseconds kLookAtLostEvery{250};
-// How long a relay keeps a question while the epoch serves: until just before the next one.
-inline constexpr std::chrono::milliseconds kUntilLoss{4800};
+// A relay keeps a question while the epoch serves, until so long before the next one.
+inline constexpr std::chrono::milliseconds kBeforeNextLook{200};
 // After that an answer of living members needs much less time.
 inline constexpr std::chrono::milliseconds kOverdueAfter{1200};
 // Interval between questions for popularity; equal to the interval of numbers in the status.

@@ -1,5 +1,6 @@
 #include "operator/reconcile/pass/observe.h"
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <string>
@@ -231,6 +232,15 @@ class Observing {
     pass_.options.records->Add(pass_.key, {pass_.wall, watch.statistics, pool});
   }
 
+  // A decision needs counters that are newer than the last one's.
+  std::chrono::milliseconds LookEvery() const {
+    const std::optional<int64_t> interval =
+        IntegerAt(out_.tree, {"spec", "scaling", "intervalSeconds"});
+    if (!interval || *interval <= 0) return kLookEvery;
+    const std::chrono::milliseconds half(std::min<int64_t>(*interval, 3'600) * 1'000 / 2);
+    return std::clamp<std::chrono::milliseconds>(half, kLookLeastEvery, kLookEvery);
+  }
+
   void HearMembers() {
     const bool can_call =
         pass_.options.certificates == nullptr || pass_.memory.remembered.certificates.can_call;
@@ -238,7 +248,7 @@ class Observing {
       Memory::Line& line = pass_.memory.LineOf(one.name());
       if (can_call && one.topology) {
         line.epochs.Hear({pass_.key, pass_.memory.uid, one.record, *one.topology, out_.alive,
-                          pass_.now, pass_.wall},
+                          pass_.now, pass_.wall, LookEvery()},
                          pass_.wake, pass_.tell, pass_.again);
       }
       one.epochs = line.epochs.Seen(pass_.now);

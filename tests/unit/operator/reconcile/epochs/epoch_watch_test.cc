@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -107,7 +109,7 @@ class EpochWatchTest : public testing::Test {
     order.members = record_.instances;
     std::optional<MonotonicTime> again;
     watch_.Look(
-        order, record_, At(second), [] {}, again);
+        order, record_, every_, At(second), [] {}, again);
     EXPECT_TRUE(again && *again > At(second));
     return again.value_or(MonotonicTime());
   }
@@ -121,6 +123,7 @@ class EpochWatchTest : public testing::Test {
   AskedMembers members_;
   EpochWatch watch_{members_};
   TopologyRecord record_;
+  std::chrono::milliseconds every_ = kLookEvery;
 };
 
 TEST_F(EpochWatchTest, AsksOneQuestionAtATimeAndGivesUpOnOneThatNobodyAnswers) {
@@ -168,13 +171,26 @@ TEST_F(EpochWatchTest, AQuestionWaitsForALossOnceTheMembersHaveAnswered) {
   EXPECT_EQ(members_.orders.back().until_loss.count(), 0) << "who serves is said at once";
   Answer({Said(Role::kAttention, 0, 7)});
   LookAt(5);
-  EXPECT_EQ(members_.orders.back().until_loss, kUntilLoss);
-  EXPECT_LT(kUntilLoss, kLookEvery);
+  EXPECT_EQ(members_.orders.back().until_loss, kLookEvery - kBeforeNextLook);
   Answer({Said(Role::kAttention, 0, 7, "experts 1 is gone")});
   LookAt(6);
   LookAt(7);
   EXPECT_EQ(members_.questions, 3);
   EXPECT_EQ(members_.orders.back().until_loss.count(), 0) << "it is lost already";
+}
+
+TEST_F(EpochWatchTest, IsAskedMoreOftenForDecisionsThatComeMoreOften) {
+  record_.instances.insert(record_.instances.begin() + 1, Member(Role::kAttention, 5));
+  every_ = seconds(2);
+  LookAt(0);
+  Answer({Said(Role::kAttention, 0, 7), Said(Role::kAttention, 1, 7)});
+  EXPECT_EQ(LookAt(1), At(2));
+  LookAt(2);
+  ASSERT_EQ(members_.questions, 4) << "all, and two about themselves";
+  for (const MemberOrder& order : std::span(members_.orders).subspan(1)) {
+    EXPECT_EQ(order.until_loss, seconds(2) - kBeforeNextLook);
+  }
+  EXPECT_EQ(LookAt(3), At(4));
 }
 
 TEST_F(EpochWatchTest, IfTheRelayHangsAnotherMemberReportsTheLoss) {
@@ -189,7 +205,7 @@ TEST_F(EpochWatchTest, IfTheRelayHangsAnotherMemberReportsTheLoss) {
        {std::pair{2u, "chat-attention-r-4"}, std::pair{3u, "chat-attention-r-5"}}) {
     ASSERT_EQ(members_.orders[order].members.size(), 1u);
     EXPECT_EQ(members_.orders[order].members[0].node, node);
-    EXPECT_EQ(members_.orders[order].until_loss, kUntilLoss);
+    EXPECT_EQ(members_.orders[order].until_loss, kLookEvery - kBeforeNextLook);
   }
   // The relay of the question does not answer.
   Answer({Said(Role::kAttention, 1, 7, "attention 0 did not end the missed step")});
@@ -239,7 +255,7 @@ TEST_F(EpochWatchTest, AnAnswerOfNoMemberIsOverdueSoonAfterItsTime) {
   Answer({Said(Role::kAttention, 0, 7)});
   LookAt(5);
   EXPECT_FALSE(watch_.Seen(At(10)).is_overdue) << "it waits for a loss";
-  EXPECT_EQ(LookAt(10), At(5) + kUntilLoss + kOverdueAfter);
+  EXPECT_EQ(LookAt(10), At(5) + kLookEvery - kBeforeNextLook + kOverdueAfter);
   EXPECT_TRUE(watch_.Seen(At(11)).is_overdue);
   EXPECT_EQ(LookAt(11), At(15));
   LookAt(15);

@@ -224,6 +224,20 @@ Node RecordsOfDemo(const RecordBook& book, WallTime now) {
 }
 
 // Also before the first decision, which has no world to show.
+// Each decision needs new counters, so members are asked for them more often than that.
+TEST_F(ScalingTest, DecidesAsOftenAsTheSpecSays) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin("  scaling: {intervalSeconds: 2}\n");
+  sim_.Run(Seconds(60));
+  const auto ticks = ParseLines(
+      AnswerRecords(book, "/v1/services/default/demo/worlds", sim_.timeline.WallNow()).body);
+  ASSERT_TRUE(ticks.ok()) << ticks.status().ToString();
+  EXPECT_GE(ticks->size(), 25u) << Scaling();
+}
+
 TEST_F(ScalingTest, RecordsSayWhatHoldsNow) {
   RecordBook book;
   sim_.options.records = &book;
