@@ -43,16 +43,16 @@ def say(what, **figures):
 
 # Requests per second between these edges (seconds of the trace) rise and fall evenly. The last rate stays.
 SHAPES = {
-    "swell": lambda quiet, busy: ((0, quiet), (60, quiet), (120, busy), (300, busy), (360, quiet)),
-    "waves": lambda quiet, busy: [(1800 * i, busy if i % 2 else quiet) for i in range(9)],
-    "halves": lambda quiet, busy: ((0, quiet), (60, quiet), (120, busy), (420, busy), (480, busy / 2)),
+    "swell": lambda quiet, busy, _: ((0, quiet), (60, quiet), (120, busy), (300, busy), (360, quiet)),
+    "waves": lambda quiet, busy, _: [(1800 * i, busy if i % 2 else quiet) for i in range(9)],
+    "halves": lambda quiet, busy, end: ((0, quiet), (end / 20, quiet), (end * 3 / 20, busy), (end * 3 / 10, busy), (end * 2 / 5, busy / 2)),
 }
 
 
 def requests_of(args):
     """Prompts are short: `scale` of them are computed at once, which delays others more than as many prompts one after the
     other would."""
-    return draw_requests(SHAPES[args.shape](args.quiet, args.busy), args.minutes * 60, (10, 40))
+    return draw_requests(SHAPES[args.shape](args.quiet, args.busy, args.minutes * 60), args.minutes * 60, (10, 40))
 
 
 def make_model(folder):

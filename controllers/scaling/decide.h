@@ -26,6 +26,7 @@ struct Memory {
     double time_seconds = 0;
     Demand demand;
     double load = 0;       // output tokens per second that arrive, without those that wait
+    double over_life = 0;  // the load that TPOTs follow: a mean over the life of a request
     double keys = 0;       // of decoding sequences, over the seconds of a step
     double level = 0;      // mean of the loads up to this one
     double key_level = 0;  // mean of the keys up to this one
@@ -81,7 +82,7 @@ struct Memory {
   std::vector<double> start_seconds;  // the latest starts, oldest first
   std::vector<double> tails;          // observed over predicted TPOT at the percentile, oldest
                                       // first
-  BurstHistory bursts;                // of the load, over its level one start earlier
+  BurstHistory bursts;                // of the load, over the level around it
   BurstHistory key_bursts;            // the same for the keys
   double behind = 1;                  // arrivals over completions while requests wait; 1 to 2
   ErrorBudget budget;                 // attainment, and the reserve that it leads to

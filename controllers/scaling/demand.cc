@@ -245,26 +245,25 @@ void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& po
       now.context * (is_measured ? world.now.running / world.step->seconds.step : sample.load);
   const double learns = LearnsLengthsFor(world, policy, memory.output_tokens);
   const double level_seconds = LevelSeconds(policy);
-  // A level of its whole window, without the time in which lengths are learned.
-  if (const Memory::Sample* before =
-          LatestBefore(memory, time - start_seconds, level_seconds + learns)) {
-    const double elapsed = (time - memory.samples.back().time_seconds) * policy.times_faster;
-    if (before->level > 0) {
-      const double life = LifeSeconds(world, policy, memory.output_tokens);
-      const double load = LoadOver(life, sample, memory.samples);
-      memory.bursts = Seen(std::move(memory.bursts), load / before->level, elapsed);
-    }
-    if (before->key_level > 0) {
-      memory.key_bursts =
-          Seen(std::move(memory.key_bursts), sample.keys / before->key_level, elapsed);
-    }
-  }
+  sample.over_life =
+      LoadOver(LifeSeconds(world, policy, memory.output_tokens), sample, memory.samples);
+  const double elapsed = memory.samples.empty() ? 0 : time - memory.samples.back().time_seconds;
   const double kept = std::max({window_seconds, level_seconds, 2 * start_seconds});
   std::erase_if(memory.samples,
                 [&](const Memory::Sample& s) { return s.time_seconds < time - kept; });
   if (memory.samples.size() >= kMostSamples) memory.samples.erase(memory.samples.begin());
   memory.samples.push_back(sample);
   SetLevels(memory.samples, level_seconds);
+  // The present level is that around the middle of its window. The time in which lengths are
+  // learned does not count.
+  const Memory::Sample* const middle =
+      LatestBefore(memory, time - level_seconds / 2, level_seconds / 2 + learns);
+  if (middle == nullptr) return;
+  const auto see = [&](BurstHistory& bursts, double load, double level) {
+    if (level > 0) bursts = Seen(std::move(bursts), load / level, elapsed * policy.times_faster);
+  };
+  see(memory.bursts, middle->over_life, memory.samples.back().level);
+  see(memory.key_bursts, middle->keys, memory.samples.back().key_level);
 }
 
 Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,

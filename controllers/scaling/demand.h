@@ -59,10 +59,11 @@ Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_second
 // five.
 double LevelSeconds(const ScalingPolicy& policy);
 
-// Adds the current moment to the samples. Adds to the burst history how far load and keys are above
-// their level of one start ago; the load over the life of a request, as sequences follow it. Levels
-// with samples of the time in which lengths are learned do not count. Drops samples that are too
-// old for a level, a start and `window_seconds`. For a world newer than the last one.
+// Adds the current moment to the samples. Adds to the burst history how far load and keys were,
+// half a level's window ago, above their level around that time; the load over the life of a
+// request, as sequences follow it. So a load that rises and stays is no burst. Levels with samples
+// of the time in which lengths are learned do not count. Drops samples that are too old for a
+// level, a start and `window_seconds`. For a world newer than the last one.
 void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& policy,
                   double start_seconds, double window_seconds, Memory& memory);
 

@@ -140,8 +140,8 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record,
     question.with_spans = kMostSpans;
     question_ = calls_.Ask(question, wake);
     asked_ = now;
-    due_ = question.until_loss.count() > 0 ? now + question.until_loss + kOverdueAfter
-                                           : now + kAnswer;
+    due_ =
+        question.until_loss.count() > 0 ? now + question.until_loss + kOverdueAfter : now + kAnswer;
     next_ = now + every;
   }
   AskSentinels(order, every, now, wake);

@@ -161,6 +161,20 @@ TEST(HeadRoom, IsKeptWhereTheLoadBurstsAndOnlyThere) {
   EXPECT_EQ(bursting.Gpus(), calm.Gpus()) << bursting.last.text;
 }
 
+// Over the level before it, the load of a rise looks like one burst after the other: a service kept
+// twice the instances that it needed for hours.
+TEST(HeadRoom, IsNotForALoadThatRisesAndStays) {
+  Service service;
+  service.Live(120, Policy(), Calm);
+  service.Live(30, Policy(), [](int minute) { return 20 + std::min(minute, 6) * 20.0; });
+  EXPECT_LE(BurstAt(service.memory.bursts, 0.95, 4), 1.15);
+  EXPECT_LE(BurstAt(service.memory.key_bursts, 0.95, 4), 1.15);
+  const int after = service.Gpus();
+  Service stays;
+  stays.Live(150, Policy(), [](int) { return 140.0; });
+  EXPECT_LE(after, 1.1 * stays.Gpus()) << service.last.text;
+}
+
 TEST(HeadRoom, IsNotKeptWhereThePolicyForbidsIt) {
   ScalingPolicy policy = Policy();
   policy.most_burst = 1;
