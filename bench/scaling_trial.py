@@ -309,7 +309,7 @@ def main():
                         help="decisions take expert instances for devices that read memory so many times as fast as they do")
     parser.add_argument("--kill-every", type=float, default=0, help="real seconds between kills of a worker at random; 0: none")
     parser.add_argument("--simulate", action="store_true", help="only simulate it, with ours and the policies beside it")
-    parser.add_argument("--keep", action="store_true", help="keep the folder with all logs, and print it")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with all logs and the recorded worlds, and print it")
     args = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-scaling-"))
     try:
@@ -378,7 +378,7 @@ def live(args, folder, model, trace):
             killer.join()
             killer.report()
         record, events = served.record(), served.events()
-        replayed = subprocess.run([BIN / "janusctl", "replay", "demo"], capture_output=True, text=True, check=False).stdout
+        replayed = subprocess.run([BIN / "janusctl", "replay", "demo", "--save", folder / "worlds"], capture_output=True, text=True, check=False).stdout
     fixed = object_of(model, {"roles": {"attention": {"replicas": 2}, "experts": {"replicas": 4}}})
     with Served(folder / "fixed", fixed) as served:
         plain, _ = load(served, trace, 5 * args.time_scale, folder / "fixed.jsonl")
@@ -438,7 +438,7 @@ def simulate(args, trace, first, start):
     for scale, policies in (("--timed-scale", "ours,static,oracle"), ("--scale", "whole,hpa")):
         command = [BIN / "janusctl", "simulate", "--model", args.model, "--hardware", "H200", "--trace", trace, scale, str(args.scale),
                    "--tpot-milliseconds", str(args.tpot), "--ttft-seconds", "10", "--interval-seconds", "15", "--start-seconds", str(start),
-                   "--policies", policies, "--json"]
+                   "--predictor", "None", "--policies", policies, "--json"]
         done = subprocess.run(command + (["--first-counts", first] if first and "ours" in policies else []),
                               capture_output=True, text=True, check=False)
         if done.returncode:

@@ -467,8 +467,10 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
   DeclareDemand(*simulate, options.demand);
   DeclareScaling(*simulate, options.scaling);
   simulate
-      ->add_option("--policies", options.policies,
-                   "policies to run, separated by commas. Default: all")
+      ->add_option(
+          "--policies", options.policies,
+          "policies to run, separated by commas. Default: all; with --timed-scale, all without "
+          "copies of the whole model")
       ->delimiter(',');
   simulate->add_flag(
       "--all-modes", options.all_modes,

@@ -188,12 +188,14 @@ std::string CandidatesText(const Node& decision) {
       {"COUNTS", "TPOT", "TTFT", "GPUS", "COST", "PRESSURE", "WHY NOT"}};
   for (const Node& one : candidates->items) {
     const std::string lost(control::TextAt(one, {"lostBy"}));
-    rows.push_back(
-        {std::string(control::TextAt(one, {"counts"})),
-         Milliseconds(NumberAt(one, {"tpotSeconds"})), Milliseconds(NumberAt(one, {"ttftSeconds"})),
-         Text("%.0f", NumberAt(one, {"gpus"}).value_or(0)),
-         Text("%.4g", NumberAt(one, {"cost"}).value_or(0)),
-         Text("%.2f", NumberAt(one, {"pressure"}).value_or(0)), lost.empty() ? "(chosen)" : lost});
+    // None if no TPOT carries the load.
+    const std::optional<double> pressure = NumberAt(one, {"pressure"});
+    rows.push_back({std::string(control::TextAt(one, {"counts"})),
+                    Milliseconds(NumberAt(one, {"tpotSeconds"})),
+                    Milliseconds(NumberAt(one, {"ttftSeconds"})),
+                    Text("%.0f", NumberAt(one, {"gpus"}).value_or(0)),
+                    Text("%.4g", NumberAt(one, {"cost"}).value_or(0)),
+                    pressure ? Text("%.2f", *pressure) : "-", lost.empty() ? "(chosen)" : lost});
   }
   return "  what was weighed (pressure: above 1 it breaks a target or has no room):\n" +
          RenderColumns(rows, 4);

@@ -20,7 +20,7 @@ struct SimulateOptions {
   // Targets, counts, granule, intervals, learning. Defaults: 100 ms and 10 s at P95, 1024 sequences
   // per attention instance, and a forecast by trend.
   controllers::ScalingPolicy scaling = DefaultScaling();
-  std::vector<std::string> policies;  // empty: all
+  std::vector<std::string> policies;  // empty: all that can run
   std::string first_counts;           // mAnE: what "ours" begins with; empty: planned
   double start_seconds = 120;         // of an instance, from the request to ready
   double rows_for_one = 1;            // a request takes the time and memory of so many

@@ -107,8 +107,8 @@ class Comparer {
   }
 
   bool IsWanted(std::string_view name) const {
-    return asked_.policies.empty() ||
-           std::ranges::find(asked_.policies, name) != asked_.policies.end();
+    if (asked_.policies.empty()) return asked_.machinery.rows_for_one == 1 || !RunsCopies(name);
+    return std::ranges::find(asked_.policies, name) != asked_.policies.end();
   }
 
   Result<SimulationRun> Run(std::string_view name, const ProgressFunction& progress) {

@@ -50,7 +50,7 @@ struct Comparison {
   // and target, until it attains it or nothing is left to try.
   bool tightens_peers = false;
   int node = 8;                       // instances in a node of "disagg"
-  std::vector<std::string> policies;  // names of kPolicyNames; empty: all
+  std::vector<std::string> policies;  // names of kPolicyNames; empty: all that can run
   std::function<bool()> should_stop;  // see SimulationOptions
 };
 

@@ -34,7 +34,9 @@ constexpr auto kRecords = R"({
        {"counts": "2A8E", "tpotSeconds": 0.0544, "ttftSeconds": null, "pressure": 0.6, "gpus": 10,
         "cost": 10, "lostBy": ""},
        {"counts": "3A8E", "tpotSeconds": 0.05, "ttftSeconds": null, "pressure": 0.5, "gpus": 11,
-        "cost": 11, "lostBy": "costs 11, the chosen 10"}]},
+        "cost": 11, "lostBy": "costs 11, the chosen 10"},
+       {"counts": "1A8E", "tpotSeconds": null, "ttftSeconds": null, "pressure": null, "gpus": 9,
+        "cost": 9, "lostBy": "at inf % of a target"}]},
     {"t": 985, "action": "Hold", "from": "2A8E", "to": "2A8E", "reason": "AtMax",
      "message": "no more are allowed", "limitedBy": "spec.scaling.maxGPUs", "candidates": []}],
   "placement": {"t": 400, "message": "the placement stays"}
@@ -64,6 +66,7 @@ TEST(ExplainText, SaysWhyTheCountsAreAsTheyAre) {
             "    COUNTS   TPOT      TTFT   GPUS   COST   PRESSURE   WHY NOT\n"
             "    2A8E     54.4 ms   -      10     10     0.60       (chosen)\n"
             "    3A8E     50.0 ms   -      11     11     0.50       costs 11, the chosen 10\n"
+            "    1A8E     -         -      9      9      -          at inf % of a target\n"
             "\n"
             "predictions: of steps, 4.3 % off in the median of 20 samples; 9.0 % without what was "
             "learned\n"

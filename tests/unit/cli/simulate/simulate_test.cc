@@ -7,6 +7,8 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "cli/simulate/command.h"
 #include "cli/simulate/report.h"
@@ -227,6 +229,11 @@ TEST_F(SimulateCommand, OnTimedDevicesARequestStandsForMany) {
   EXPECT_LT(hours(many, 0), 1.2 * hours(many, 1)) << many["policies"][0]["decisions"];
   EXPECT_GE(many["policies"][0]["attainment"].get<double>(), 0.95);
   EXPECT_EQ(many["policies"][0]["requests"], 5000);
+  options_.policies = {};
+  const nlohmann::json all = run(16);
+  std::vector<std::string> names;
+  for (const auto& one : all.at("policies")) names.push_back(one.at("policy"));
+  EXPECT_EQ(names, (std::vector<std::string>{"ours", "disagg", "static", "oracle"}));
   options_.policies = {"ours", "hpa"};
   EXPECT_EQ(MessageOf(options_),
             "simulate: on timed devices only attention and experts apart are simulated, and 'hpa' "
