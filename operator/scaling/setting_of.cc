@@ -148,8 +148,7 @@ int MostMicroBatches(const MoEServiceSpec& spec) {
   if (spec.pipeline.micro_batches > 0) return spec.pipeline.micro_batches;
   const bool name_hardware = !spec.roles.attention.hardware_profile.empty() &&
                              !spec.roles.experts.hardware_profile.empty();
-  constexpr int kMostChosen = 2;
-  return DeviceOf(spec) == Device::kCpu && !name_hardware ? 1 : kMostChosen;
+  return DeviceOf(spec) == Device::kCpu && !name_hardware ? 1 : kMaxMicroBatches;
 }
 
 Result<PredictorInputs> InputsOf(const RunningService& service) {

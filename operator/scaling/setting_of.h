@@ -38,9 +38,9 @@ struct RunningService {
   std::optional<StandsFor> stands_for = std::nullopt;  // of timed devices
 };
 
-// The most micro-batches that decisions may choose: as many as the spec says; if it says none, two,
-// and on CPUs one, since both roles then share the cores that a second one would fill. CPUs whose
-// roles name a HardwareProfile count as that hardware. Pure.
+// The most micro-batches that decisions may choose: as many as the spec says; if it says none,
+// kMaxMicroBatches, and on CPUs one, since both roles then share the cores that a second one would
+// fill. CPUs whose roles name a HardwareProfile count as that hardware. Pure.
 int MostMicroBatches(const MoEServiceSpec& spec);
 
 // What a predictor of its pools is built from. It knows only what this version serves: one device

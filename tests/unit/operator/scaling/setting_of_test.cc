@@ -210,7 +210,7 @@ TEST(InputsOf, MicroBatchesAreThoseOfTheSpec) {
   Result<PredictorInputs> inputs = service.Inputs();
   ASSERT_TRUE(inputs.ok()) << inputs.status().ToString();
   EXPECT_EQ(inputs->options.min_micro_batches, 1);
-  EXPECT_EQ(inputs->options.max_micro_batches, 2);
+  EXPECT_EQ(inputs->options.max_micro_batches, kMaxMicroBatches);
   service.object.spec.pipeline.micro_batches = 3;
   inputs = service.Inputs();
   EXPECT_EQ(inputs->options.min_micro_batches, 3);

@@ -424,9 +424,9 @@ TEST_F(ScalingTest, MicroBatchesOfTheUserAreNoDecision) {
   EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 0)
       << sim_.op().LastText("MicroBatchesChanged");
   EXPECT_TRUE(HistoryOf(sim_.Service()).empty());
-  // The number is left open again: two are a decision.
+  // The number is left open again: more are a decision.
   set("null");
-  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  EXPECT_GT(sim_.workers.last().micro_batches, 1) << Scaling();
   EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 1);
 }
 
