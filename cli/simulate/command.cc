@@ -64,6 +64,12 @@ void SetExchange(const SimulateOptions& options, controllers::PredictorOptions& 
   if (pins.wire) predictor.wires = {*pins.wire};
 }
 
+// What timed devices play, and the most micro-batches that a service chooses by itself.
+void SetTimed(const controllers::PlanPins& pins, controllers::PredictorOptions& predictor) {
+  predictor.max_micro_batches = 2;
+  if (!pins.mode) predictor.modes = {ExchangeMode::kDirect};
+}
+
 }  // namespace
 
 controllers::ScalingPolicy SimulateOptions::DefaultScaling() {
@@ -99,6 +105,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   comparison.predictor.max_attention = options.scaling.attention.max;
   comparison.predictor.max_experts = options.scaling.experts.max;
   SetExchange(options, comparison.predictor);
+  if (options.rows_for_one != 1) SetTimed(options.pins, comparison.predictor);
   comparison.tightens_peers = options.tightens_peers;
   comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
   comparison.machinery.rows_for_one = options.rows_for_one;
