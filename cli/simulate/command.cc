@@ -64,12 +64,6 @@ void SetExchange(const SimulateOptions& options, controllers::PredictorOptions& 
   if (pins.wire) predictor.wires = {*pins.wire};
 }
 
-// What timed devices play, and the most micro-batches that a service chooses by itself.
-void SetTimed(const controllers::PlanPins& pins, controllers::PredictorOptions& predictor) {
-  predictor.max_micro_batches = 2;
-  if (!pins.mode) predictor.modes = {ExchangeMode::kDirect};
-}
-
 }  // namespace
 
 controllers::ScalingPolicy SimulateOptions::DefaultScaling() {
@@ -101,11 +95,14 @@ Result<std::string> Simulate(const SimulateOptions& options,
   if (progress) progress("reading the requests");
   JANUS_ASSIGN_OR_RETURN(const DemandRead demand, ReadDemand(options.demand));
   comparison.scaling = options.scaling;
-  comparison.predictor.max_micro_batches = 4;  // the most that a MoEService may ask for
+  comparison.predictor.max_micro_batches = kMaxMicroBatches;
   comparison.predictor.max_attention = options.scaling.attention.max;
   comparison.predictor.max_experts = options.scaling.experts.max;
   SetExchange(options, comparison.predictor);
-  if (options.rows_for_one != 1) SetTimed(options.pins, comparison.predictor);
+  // What timed devices play.
+  if (options.rows_for_one != 1 && !options.pins.mode) {
+    comparison.predictor.modes = {ExchangeMode::kDirect};
+  }
   comparison.tightens_peers = options.tightens_peers;
   comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
   comparison.machinery.rows_for_one = options.rows_for_one;

@@ -241,30 +241,6 @@ TEST_F(SimulateCommand, OnTimedDevicesARequestStandsForMany) {
             "(--scale)");
 }
 
-// A service chooses at most two micro-batches. With three, one attention instance would do here.
-TEST_F(SimulateCommand, OnTimedDevicesNoMoreIsChosenThanAServiceDoes) {
-  std::string trace = "arrival_s,input_tokens,output_tokens\n";
-  for (int i = 0; i < 1500; ++i) {
-    trace += std::to_string(i * 0.2) + "," + std::to_string(10 + i % 30) + "," +
-             std::to_string(80 + i % 80) + "\n";
-  }
-  options_.demand = {};
-  options_.demand.trace = Write("even.csv", trace);
-  options_.setting.model = "scaled-moe";
-  options_.setting.attention_hardware = options_.setting.expert_hardware = "H200";
-  options_.scaling.interval_seconds = 15;
-  options_.start_seconds = 1;
-  options_.rows_for_one = 16;
-  options_.first_counts = "1A8E";
-  options_.policies = {"ours"};
-  options_.json = true;
-  const auto text = Simulate(options_, {});
-  ASSERT_TRUE(text.ok()) << text.status().ToString();
-  EXPECT_EQ(text->find("micro-batches: 3"), std::string::npos) << *text;
-  const auto decisions = nlohmann::json::parse(*text)["policies"][0]["decisions"];
-  EXPECT_FALSE(decisions.back()["to"].get<std::string>().starts_with("1A")) << *text;
-}
-
 TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {
   SimulateOptions broken = options_;
   broken.setting.model.clear();
