@@ -13,9 +13,9 @@ namespace janus::control {
 // not asked for longest goes first. Thread-compatible.
 class Predictors {
  public:
-  // Of services and their changes: a predictor takes some megabytes where many instances are
-  // allowed.
-  static constexpr size_t kMost = 16;
+  // Every service has its own: for what it was, what it becomes and what a change is undone to. A
+  // predictor takes some megabytes where many instances are allowed, and milliseconds to build.
+  static constexpr size_t kMost = 4;
 
   // Builds it if it is not there. Errors are those of BuildPredictor and are not kept.
   Result<controllers::Predictor> Get(const PredictorInputs& inputs);
