@@ -91,13 +91,9 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout,
                                              const ExchangeShape& shape, kernels::Context& context,
                                              bool gpu_direct, const Logger& log) {
-  // In the two-phase modes, what travels between nodes is bundled in host memory.
-  if (context.is_host() || topology.mode != ExchangeMode::kDirect) return nullptr;
-  if (shape.compression != Compression::kNone || shape.sums.on()) {
-    log.Info(
-        "peers read our data through host memory",
-        {{"reason", shape.sums.on() ? "the exchange adds contributions in host memory"
-                                    : "the exchange compresses rows on their way to host memory"}});
+  if (context.is_host()) return nullptr;
+  if (const std::string_view why = WhyThroughHosts(shape); !why.empty()) {
+    log.Info("peers read our data through host memory", {{"reason", std::string(why)}});
     return nullptr;
   }
   const auto has_rdma = [&] {
