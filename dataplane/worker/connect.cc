@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/gpu_links.h"
 #include "dataplane/comm/transport/shared_memory.h"
 #include "dataplane/comm/transport/ucx/transport.h"
 #include "dataplane/worker/network_choice.h"
@@ -167,8 +168,10 @@ std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* dev
     // Rows go one way, contributions the other.
     const bool reads = device != nullptr && (device->maps(peer) || device->reads_remotely(peer));
     const bool is_read = device != nullptr && device->is_read_by_all();
-    if (peer.role != transport.layout().self.role && (reads || is_read)) {
-      how += reads && is_read ? ", GPU memory" : ", GPU memory one way";
+    if (peer.role == transport.layout().self.role) {
+      if (device != nullptr && device->MapsLanding(peer)) how += kInGpus;
+    } else if (reads || is_read) {
+      how += reads && is_read ? kInGpus : kInGpusOneWay;
     }
     links.push_back({peer.role, peer.rank, how});
   }
