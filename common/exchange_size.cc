@@ -59,14 +59,17 @@ size_t TwoPhaseSlots(const ExchangeSize& size, Role role, int& readers) {
   const size_t rows = SlotBytes(carried * SectionBytes(RowSlotBytes(size)));
   const size_t spread = BundledContributionBytes(size, most.experts);
   if (role == Role::kAttention) {
-    readers = b * (most.attention + most.attention_lanes * (1 + most.carried));
+    // On devices: of its rows.
+    readers = b * std::max(most.attention + most.attention_lanes * (1 + most.carried), size.n);
     const int bundles = BundlesOfRows(size, most);
     const size_t own =
         static_cast<size_t>(b) * SlotBytes(RowSlotBytes(size)) + Times(b, bundles, rows);
     if (most.carried == 1) return own;  // contributions are read where they land
     return own + Times(most.attention_lanes * b, most.carried, SlotBytes(spread));
   }
-  readers = b * (size.m + most.expert_lanes * (1 + most.experts));
+  // On devices: of its contributions, and mates of the rows that land here.
+  const int landed = std::min(size.m, most.expert_lanes * most.carried) * (most.experts - 1);
+  readers = b * (size.m + std::max(most.expert_lanes * (1 + most.experts), landed));
   return Times(b, size.m, SlotBytes(ContributionSlotBytes(size))) +
          Times(b, most.expert_lanes, SlotBytes(carried * spread) + (most.experts > 1 ? rows : 0));
 }

@@ -68,7 +68,7 @@ struct LoadCounts {
   friend bool operator==(const LoadCounts&, const LoadCounts&) = default;
 };
 
-// The statistics of one instance. Counters only grow within an incarnation; fields of the other
+// The statistics of one instance. Counters only grow within a process; fields of the other
 // role stay 0. proto/convert fills it from the wire.
 struct InstanceStatistics {
   Role role = Role::kAttention;
@@ -127,7 +127,7 @@ struct InstanceStatistics {
 };
 
 // How often each logical expert of a layer was chosen, over all replicas. Counters only grow within
-// an incarnation of the counting instance.
+// a process of the counting instance.
 struct LayerPopularity {
   int layer = 0;                 // MoE layers only, counted from 0
   uint64_t rows = 0;             // that were routed

@@ -49,7 +49,7 @@ struct Instance {
   Role role = Role::kAttention;
   std::string pod_uid;
   int index = 0;        // within the pod
-  int incarnation = 0;  // grows with every restart of (pod, index)
+  int incarnation = 0;  // grows with every restart of the container
   std::string node;     // its pod, or a node that a machine plays: the two-phase modes
                         // gather inside it
   std::string domain;   // memory domain: instances of one domain can map the same memory

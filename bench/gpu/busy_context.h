@@ -78,7 +78,7 @@ class BusyContext final : public kernels::Context {
     return of_->TimeBetween(from, to);
   }
   kernels::NetworkMemory network_memory() const override { return of_->network_memory(); }
-  Status AdmitNetwork() override { return of_->AdmitNetwork(); }
+  Status AdmitNetwork(kernels::NetworkUse use) override { return of_->AdmitNetwork(use); }
   Result<kernels::DeviceMemory> memory() override { return of_->memory(); }
 
  protected:

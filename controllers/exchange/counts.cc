@@ -144,6 +144,12 @@ double RepliesBytes(const RoundRows& round, double instances, double n) {
 
 std::vector<ExchangeMessage> MessagesOf(ExchangeMode mode, const ExchangeRound& round,
                                         bool is_out) {
+  if (round.in_gpus) {
+    ExchangeRound here = round;
+    here.in_gpus = false;
+    here.row_bytes = 0;
+    return MessagesOf(mode, here, is_out);
+  }
   const auto rows = [&](const std::vector<double>& needed, int by) {
     return needed.empty() ? RowsBytes(round, GateSide::kExperts, 1)
                           : RowsBytes(round, GateSide::kAttention, needed[static_cast<size_t>(by)]);
@@ -167,6 +173,23 @@ std::vector<ExchangeMessage> MessagesOf(ExchangeMode mode, const ExchangeRound& 
     out.push_back(
         {lane.attention_end, lane.expert_end,
          exchange_size::kMessageHeader + static_cast<double>(lane.attention.size()) * of_one});
+  }
+  return out;
+}
+
+std::vector<ExchangeMessage> ReadsOf(ExchangeMode mode, const ExchangeRound& round, bool is_out) {
+  std::vector<ExchangeMessage> out;
+  if (!round.in_gpus) return out;
+  const double rows = round.rows * round.row_bytes;
+  if (is_out && mode != ExchangeMode::kDirect) {
+    for (const ExchangeLane& lane : LanesBetween(mode, round.attention_nodes, round.expert_nodes)) {
+      for (const int a : lane.attention) out.push_back({a, lane.expert_end, rows});
+    }
+    return out;
+  }
+  const double one = is_out ? rows : rows * round.top_k / round.n();
+  for (int a = 0; a < round.m(); ++a) {
+    for (int e = 0; e < round.n(); ++e) out.push_back({a, e, one});
   }
   return out;
 }

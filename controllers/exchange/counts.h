@@ -48,6 +48,9 @@ struct ExchangeRound : RoundRows {
   // node holds a chosen expert. Only these travel, behind what all rows chose. Empty: all travel.
   std::vector<double> needed_by_expert;
   std::vector<double> needed_by_node;
+  // Rows and contributions stay in the GPUs (docs/exchange.md): messages carry the rest, and
+  // networks read them from GPU to GPU. Only with contributions, and with the gate on experts.
+  bool in_gpus = false;
 
   int m() const { return static_cast<int>(attention_nodes.size()); }
   int n() const { return static_cast<int>(expert_nodes.size()); }
@@ -62,6 +65,9 @@ struct ExchangeMessage {
 
 // The messages of one direction.
 std::vector<ExchangeMessage> MessagesOf(ExchangeMode mode, const ExchangeRound& round, bool is_out);
+// With in_gpus, what is read from GPU to GPU in one direction. In the two-phase modes one instance
+// of an expert node reads rows for all.
+std::vector<ExchangeMessage> ReadsOf(ExchangeMode mode, const ExchangeRound& round, bool is_out);
 
 // A round between full nodes --------------------------------------------------------------------
 

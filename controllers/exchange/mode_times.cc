@@ -13,6 +13,8 @@ namespace {
 // of memory that is not in its cache, and a wake-up through a futex (bench/exchange_bench).
 constexpr double kCopyBytesPerSecond = 4e9;
 constexpr double kHandOverSeconds = 20e-6;
+// A GPU reads memory of another one in its node at this rate (assumed: NVLink has 450 GB/s).
+constexpr double kInPlaceBytesPerSecond = 200e9;
 
 // A pair that both ends of a message hand on within their nodes, so that its bytes are copied once
 // at either end. The busiest end counts.
@@ -62,6 +64,30 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
     add(sending[is_out ? one.attention : one.expert], between.link.message_seconds);
     add(receiving[is_out ? one.expert : one.attention], between.link.message_seconds);
   }
+  double of_reads = 0;             // latency
+  std::map<int, double> in_place;  // bytes that an expert node's GPUs read of each other
+  for (const ExchangeMessage& one : ReadsOf(mode, round, is_out)) {
+    const auto a = static_cast<size_t>(one.attention);
+    const auto e = static_cast<size_t>(one.expert);
+    const int node = round.expert_nodes[e];
+    const NodeLink& between =
+        links[static_cast<size_t>(round.attention_nodes[a])][static_cast<size_t>(node)];
+    if (between.is_inside) {
+      of_reads = std::max(of_reads, one.bytes / kInPlaceBytesPerSecond);
+      continue;
+    }
+    // A request, and what comes back.
+    of_reads = std::max(of_reads, 2 * between.link.latency_seconds);
+    if (is_out && mode != ExchangeMode::kDirect) in_place[node] += one.bytes;
+    const double seconds = one.bytes / between.link.bytes_per_second;
+    const size_t expert = static_cast<size_t>(round.m()) + e;
+    cards[round.cards[is_out ? a : expert]].first += seconds;
+    cards[round.cards[is_out ? expert : a]].second += seconds;
+    add(receiving[is_out ? one.expert : one.attention], between.link.message_seconds);
+  }
+  double busiest_node = 0;
+  for (const auto& [node, bytes] : in_place) busiest_node = std::max(busiest_node, bytes);
+  latency += of_reads + busiest_node / kInPlaceBytesPerSecond;
   double busiest_card = 0;
   for (const auto& [card, seconds] : cards) {
     busiest_card = std::max({busiest_card, seconds.first, seconds.second});

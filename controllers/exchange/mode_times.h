@@ -48,7 +48,8 @@ struct WayTimes {
 // further message costs the instance that sends or receives most, and the busiest card's bytes. In
 // the two-phase modes also the copies within the nodes; in mode Direct with the gate on attention
 // the sender's copies, since each receiver gets other rows. The gate's own computation does not
-// count.
+// count. If payloads stay in GPUs, a read asks for them once its message is there, and costs its
+// reader a further message; mates read in place what has landed for their node.
 double RoundSeconds(ExchangeMode mode, const ExchangeRound& round, const NodeLinks& links);
 ModeTimes TimesOfModes(const ExchangeRound& round, const NodeLinks& links);
 // `round` has the shares of rows that receivers need with the gate on attention. Without them both

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/gpu_links.h"
 #include "dataplane/comm/transport/shared_memory.h"
 #include "dataplane/comm/transport/ucx/transport.h"
 #include "dataplane/worker/network_choice.h"
@@ -91,13 +92,9 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout,
                                              const ExchangeShape& shape, kernels::Context& context,
                                              bool gpu_direct, const Logger& log) {
-  // In the two-phase modes, what travels between nodes is bundled in host memory.
-  if (context.is_host() || topology.mode != ExchangeMode::kDirect) return nullptr;
-  if (shape.compression != Compression::kNone || shape.sums.on()) {
-    log.Info(
-        "peers read our data through host memory",
-        {{"reason", shape.sums.on() ? "the exchange adds contributions in host memory"
-                                    : "the exchange compresses rows on their way to host memory"}});
+  if (context.is_host()) return nullptr;
+  if (const std::string_view why = WhyThroughHosts(shape); !why.empty()) {
+    log.Info("peers read our data through host memory", {{"reason", std::string(why)}});
     return nullptr;
   }
   const auto has_rdma = [&] {
@@ -171,8 +168,10 @@ std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* dev
     // Rows go one way, contributions the other.
     const bool reads = device != nullptr && (device->maps(peer) || device->reads_remotely(peer));
     const bool is_read = device != nullptr && device->is_read_by_all();
-    if (peer.role != transport.layout().self.role && (reads || is_read)) {
-      how += reads && is_read ? ", GPU memory" : ", GPU memory one way";
+    if (peer.role == transport.layout().self.role) {
+      if (device != nullptr && device->MapsLanding(peer)) how += kInGpus;
+    } else if (reads || is_read) {
+      how += reads && is_read ? kInGpus : kInGpusOneWay;
     }
     links.push_back({peer.role, peer.rank, how});
   }

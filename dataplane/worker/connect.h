@@ -37,8 +37,9 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
                                           std::stop_token stop, const Logger& log);
 
 // For a member with a GPU: its slots in GPU memory. Null if the topology forbids them, or, with a
-// warning, if they cannot be allocated; then everything goes through host memory. So it does if the
-// exchange compresses: the GPU packs rows on their way there. `gpu_direct`: as for ConnectExchange.
+// warning, if they cannot be allocated; then everything goes through host memory. So it does for
+// the reasons of WhyThroughHosts (exchange.h), which are logged. `gpu_direct`: as for
+// ConnectExchange.
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout,
                                              const ExchangeShape& shape, kernels::Context& context,

@@ -149,7 +149,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
                                          flags.gpu_direct, listener, stop.get_token(), log));
   const std::vector<MeasuredPeer> measured =
       MeasureNodeLinks(topology, shape, *connected.transport, links, clock, stop.get_token(), log);
-  s.transport_ = RelayOver(topology.mode, shape, std::move(connected.transport));
+  s.transport_ =
+      RelayOver(topology.mode, shape, std::move(connected.transport), s.device_slots_.get());
   s.exchange_device_ = std::move(connected.device);
   JANUS_RETURN_IF_ERROR(begins("memory"));
   if (auto pinned = PinPayloads(*s.transport_, *state.context); pinned.ok()) {

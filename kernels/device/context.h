@@ -85,9 +85,9 @@ class Event {
   virtual ~Event() = default;
 };
 
-// What a network device does with memory of a device, and as what its library has to know such
-// memory.
-enum class NetworkUse : unsigned char { kReads, kWrites };
+// What a network device does with memory of a device; kWritesForAll: what it writes is read by
+// other devices too, which map that memory. And as what its library has to know such memory.
+enum class NetworkUse : unsigned char { kReads, kWrites, kWritesForAll };
 enum class NetworkMemory : unsigned char { kHost, kCuda };
 
 // A word of the host's memory by which streams of several devices, of this process or of others,
@@ -234,9 +234,10 @@ class Context {
   // FailedPrecondition: none reaches this memory, for the reason that it says.
   Result<Buffer> RegisterForNetwork(const SharedMemory& memory, NetworkUse use);
   virtual NetworkMemory network_memory() const = 0;
-  // What network devices have written by now, as the host was told by their library, is there for
-  // what is queued from now on.
-  virtual Status AdmitNetwork() = 0;
+  // What network devices have written by now to memory registered for that use, as the host was
+  // told by their library, is there for what is queued from now on; kWritesForAll: also for what
+  // other devices do once they have seen a flag that is signalled from now on.
+  virtual Status AdmitNetwork(NetworkUse use) = 0;
 
   // Of which TimeBetween can tell when they came.
   virtual Result<std::unique_ptr<Event>> MakeTimedEvent() = 0;

@@ -114,9 +114,10 @@ class CudaContext final : public Context {
     }
     // A driver that does not know it does not order them either.
     int order = 0;
-    orders_network_ = cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering,
-                                             kDevice) == cudaSuccess &&
-                      order >= cudaGPUDirectRDMAWritesOrderingOwner;
+    const bool knows = cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering,
+                                              kDevice) == cudaSuccess;
+    orders_network_ = knows && order >= cudaGPUDirectRDMAWritesOrderingOwner;
+    orders_network_for_all_ = knows && order >= cudaGPUDirectRDMAWritesOrderingAllDevices;
     cudaGetLastError();
     int has_pools = 0;
     JANUS_RETURN_IF_ERROR(Check(
@@ -182,10 +183,12 @@ class CudaContext final : public Context {
   NetworkMemory network_memory() const override { return NetworkMemory::kCuda; }
   // Writes of a network device, and the launch of a kernel that reads them, reach the GPU over PCI
   // from two devices. If the GPU does not order the two, the host makes it wait.
-  Status AdmitNetwork() override {
-    if (orders_network_) return OkStatus();
+  Status AdmitNetwork(NetworkUse use) override {
+    if (OrdersNetwork(use)) return OkStatus();
     return Check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
-                                                    cudaFlushGPUDirectRDMAWritesToOwner),
+                                                    use == NetworkUse::kWritesForAll
+                                                        ? cudaFlushGPUDirectRDMAWritesToAllDevices
+                                                        : cudaFlushGPUDirectRDMAWritesToOwner),
                  "writes of a network device");
   }
   Status Record(Event& event) override {
@@ -326,7 +329,7 @@ class CudaContext final : public Context {
   }
   Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) override {
     JANUS_RETURN_IF_ERROR(shared_.CheckNetwork());
-    if (use == NetworkUse::kWrites && !orders_network_) {
+    if (use != NetworkUse::kReads && !OrdersNetwork(use)) {
       int ways = 0;
       JANUS_RETURN_IF_ERROR(
           Check(cudaDeviceGetAttribute(&ways, cudaDevAttrGPUDirectRDMAFlushWritesOptions, kDevice),
@@ -347,6 +350,9 @@ class CudaContext final : public Context {
 
  private:
   static constexpr int kDevice = 0;
+  bool OrdersNetwork(NetworkUse use) const {
+    return use == NetworkUse::kWritesForAll ? orders_network_for_all_ : orders_network_;
+  }
   static Result<std::unique_ptr<Event>> Make(unsigned int flags) {
     auto made = std::make_unique<CudaEvent>();
     JANUS_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&made->event, flags), "event"));
@@ -376,7 +382,9 @@ class CudaContext final : public Context {
   std::string numerics_;
   std::string pci_address_;
   std::string name_;
-  bool orders_network_ = false;    // writes of network devices before later launches
+  // Writes of network devices before later launches, here and on other devices.
+  bool orders_network_ = false;
+  bool orders_network_for_all_ = false;
   cudaStream_t stream_ = nullptr;  // of the steps
   cudaStream_t loads_ = nullptr;
   cudaEvent_t given_back_ = nullptr;  // recorded on the steps' stream, waited for by loads

@@ -34,7 +34,7 @@ class Host final : public Context {
   Result<std::unique_ptr<Event>> MakeTimedEvent() override { return NotADevice(); }
   Result<Seconds> TimeBetween(Event&, Event&) override { return NotADevice(); }
   NetworkMemory network_memory() const override { return NetworkMemory::kHost; }
-  Status AdmitNetwork() override { return OkStatus(); }
+  Status AdmitNetwork(NetworkUse) override { return OkStatus(); }
 
  protected:
   Result<std::byte*> AllocateDeviceMemory(size_t bytes) override {

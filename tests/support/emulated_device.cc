@@ -20,6 +20,7 @@ constexpr uintptr_t kPage = 4096;
 // Used memory is opened and closed in pages; large pages keep that cheap.
 constexpr size_t kLargePage = size_t{2} << 20;
 constexpr int kNaN = 0xFF;
+constexpr size_t kAdmitted = 64;  // granularity of AdmitNetwork
 
 // Where Linux puts a program, its heap, its libraries and its stacks on x86-64.
 constexpr uintptr_t kLowestHost = 0x5000'0000'0000;
@@ -336,7 +337,7 @@ void EmulatedDevice::Unmap(std::byte* data, size_t) {
 Result<std::byte*> EmulatedDevice::OpenToNetwork(const SharedMemory& memory, NetworkUse use) {
   if (!takes_network_) return FailedPrecondition("the emulated device is on no network");
   const size_t room = Rounded(memory.buffer.size(), kPage);
-  const bool is_written = use == NetworkUse::kWrites;
+  const bool is_written = use != NetworkUse::kReads;
   const bool is_apart = is_written || shows_other_memory_;
   void* const opened =
       mmap(nullptr, room, PROT_READ | PROT_WRITE,
@@ -346,7 +347,7 @@ Result<std::byte*> EmulatedDevice::OpenToNetwork(const SharedMemory& memory, Net
   if (is_written) {
     std::memset(data, kNaN, room);
     const MutexLock lock(mu_);
-    written_.emplace(data, memory.buffer.data());
+    written_.emplace(data, std::pair(memory.buffer.data(), use));
   }
   return data;
 }
@@ -359,10 +360,19 @@ void EmulatedDevice::CloseToNetwork(std::byte* data, size_t bytes) {
   munmap(data, Rounded(bytes, kPage));
 }
 
-Status EmulatedDevice::AdmitNetwork() {
+Status EmulatedDevice::AdmitNetwork(NetworkUse use) {
   const MutexLock lock(mu_);
   Open();
-  for (const auto& [from, to] : written_) std::memcpy(to, from, taken_.at(to).size);
+  for (const auto& [from, place] : written_) {
+    if (place.second != use) continue;
+    const size_t bytes = taken_.at(place.first).size;
+    for (size_t at = 0; at < bytes; at += kAdmitted) {
+      // What has not changed may be read by other devices now.
+      const size_t piece = std::min(kAdmitted, bytes - at);
+      if (std::memcmp(place.first + at, from + at, piece) == 0) continue;
+      std::memcpy(place.first + at, from + at, piece);
+    }
+  }
   Close();
   return OkStatus();
 }

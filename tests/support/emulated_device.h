@@ -46,7 +46,7 @@ namespace janus::kernels {
 // Shared memory lies in memory files, which every device maps among its own memory. Code must not
 // touch an address of another device.
 //
-// Writes of network devices are kept beside its memory until they are admitted.
+// Writes of network devices are kept beside its memory until they are admitted, for that use.
 //
 // A graph keeps its launches with the arguments and plans of the recording, and runs them anew in
 // each replay.
@@ -79,7 +79,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   // By the host's clock.
   Result<Seconds> TimeBetween(Event& from, Event& to) override;
   NetworkMemory network_memory() const override { return NetworkMemory::kHost; }
-  Status AdmitNetwork() override;
+  Status AdmitNetwork(NetworkUse use) override;
 
   // Launches that have run.
   uint64_t launches() const;
@@ -237,8 +237,9 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::multimap<const std::byte*, size_t> shown_ JANUS_GUARDED_BY(mu_);
   std::multimap<const std::byte*, size_t> pinned_here_ JANUS_GUARDED_BY(mu_);
   uint64_t pageable_copies_ JANUS_GUARDED_BY(mu_) = 0;
-  std::map<std::byte*, std::byte*> written_ JANUS_GUARDED_BY(mu_);  // by network devices: to where
-  std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);                  // that have not run
+  // By network devices: to where, and for what use.
+  std::map<std::byte*, std::pair<std::byte*, NetworkUse>> written_ JANUS_GUARDED_BY(mu_);
+  std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);  // that have not run
   uint64_t loads_run_ JANUS_GUARDED_BY(mu_) = 0;
   int loads_until_refusal_ JANUS_GUARDED_BY(mu_) = -1;  // negative: refuses none
   std::optional<Random> landing_ JANUS_GUARDED_BY(mu_);

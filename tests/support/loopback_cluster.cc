@@ -92,8 +92,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     const auto self = static_cast<size_t>(MemberIndex(layout, *options.only));
     connected = ConnectMember(layout, policy, *options.only, options.listeners,
                               options.device_join ? devices[self] : nullptr);
-  } else if (options.device_join && topology.mode == ExchangeMode::kDirect &&
-             options.compression == Compression::kNone && !options.sums.on()) {
+  } else if (options.device_join && WhyThroughHosts(shape).empty()) {
     connected = ConnectDevices(layout, policy, devices, options.device_join);
   } else {
     connected = {options.connect(layout, policy), {}};
@@ -102,10 +101,10 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   Network& network = connected.network;
   network_ = network.keep;
   const auto connect = [&](PeerId self) {
-    std::unique_ptr<Transport> transport =
-        std::move(network.members[static_cast<size_t>(MemberIndex(network.layout, self))]);
+    const auto at = static_cast<size_t>(MemberIndex(network.layout, self));
+    std::unique_ptr<Transport> transport = std::move(network.members[at]);
     if (options.wrap_transport) transport = options.wrap_transport(self, std::move(transport));
-    return RelayOver(topology.mode, shape, std::move(transport));
+    return RelayOver(topology.mode, shape, std::move(transport), connected.slots[at].get());
   };
   const auto take_device = [&](PeerId self, auto& w) {
     const auto at = static_cast<size_t>(MemberIndex(network.layout, self));

@@ -61,6 +61,8 @@ Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const Conn
 // Members are dealt over so many memory domains in turn, and use UCX outside their own. If they
 // have devices, these are read over UCX too. (janus_test_networks_ucx)
 Join JoinDomains(int domains);
+// The same with the domain of each member, attention first.
+Join JoinDomainsOf(std::vector<int> domain_of);
 // Connects members with a device each. Contexts are by member; null: no device, and no slots for
 // it. A member has no slots either if its device lacks such memory or flags. The contexts outlive
 // the slots.

@@ -27,18 +27,28 @@ constexpr int kOneEach = 1 << 20;  // more domains than members
 Join JoinDomains(int domains) {
   return [domains](const TransportLayout& own, const ConnectOptions& options,
                    ExchangeListener& listener) {
-    NetworkOptions network;
-    network.connect = options;
-    network.transports = Variable("JANUS_UCX_TRANSPORTS", "tcp");
-    network.devices = Variable("JANUS_UCX_DEVICES", "lo");
-    network.checks_datagrams = network.transports == "tcp";
-    network.reads_devices = true;
-    const int domain = MemberIndex(own, own.self) % domains;
-    network.shares_memory = [&own, domain, domains](PeerId peer) {
-      return MemberIndex(own, peer) % domains == domain;
-    };
-    return ConnectNetwork(own, network, listener, {});
+    std::vector<int> domain_of;
+    for (int member = 0; member < own.m + own.n; ++member) domain_of.push_back(member % domains);
+    return JoinDomainsOf(std::move(domain_of))(own, options, listener);
   };
+}
+
+Join JoinDomainsOf(std::vector<int> domain_of) {
+  return
+      [domain_of = std::move(domain_of)](const TransportLayout& own, const ConnectOptions& options,
+                                         ExchangeListener& listener) {
+        NetworkOptions network;
+        network.connect = options;
+        network.transports = Variable("JANUS_UCX_TRANSPORTS", "tcp");
+        network.devices = Variable("JANUS_UCX_DEVICES", "lo");
+        network.checks_datagrams = network.transports == "tcp";
+        network.reads_devices = true;
+        network.shares_memory = [&](PeerId peer) {
+          return domain_of[static_cast<size_t>(MemberIndex(own, peer))] ==
+                 domain_of[static_cast<size_t>(MemberIndex(own, own.self))];
+        };
+        return ConnectNetwork(own, network, listener, {});
+      };
 }
 
 std::vector<NetworkKind> AllNetworks() {

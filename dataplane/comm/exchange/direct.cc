@@ -94,13 +94,6 @@ int SlotApart(const ExchangeShape& shape, int micro_batch, int expert) {
   return shape.micro_batches + micro_batch * shape.n + expert;
 }
 
-// The number of a round in the order of the epoch, for flags; never 0. Rounds of different
-// micro-batches use different slots, so they may share numbers.
-uint64_t NumberOf(const RoundKey& key) {
-  static_assert(sizeof key.layer == 2);
-  return (key.step << 16) + key.layer + 1;
-}
-
 // Receives the messages in the peers' slots.
 class Inbox {
  public:
@@ -546,7 +539,7 @@ class DirectExperts final : public ExpertExchange {
     arrived.posted = FromNanoseconds(message.header.posted_ns);
     arrived.ready = ReadyHere(message.header, MonotonicClock::now());
     if (!arrived.on_device) return true;
-    if (device_->maps(peer)) {
+    if (device_->IsInPlace(peer, key.micro_batch)) {
       arrived.rows = device_->Of(peer, key.micro_batch);
       device_->Await(peer, key.micro_batch, NumberOf(key));
       return true;
@@ -561,7 +554,7 @@ class DirectExperts final : public ExpertExchange {
     return device_ == nullptr ? OkStatus() : device_->StreamWaitPeers();
   }
   bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const override {
-    return !arrived.on_device || !device_->maps({Role::kAttention, from}) ||
+    return !arrived.on_device ||
            device_->IsThere({Role::kAttention, from}, key.micro_batch, NumberOf(key));
   }
 
@@ -704,6 +697,10 @@ class DirectExperts final : public ExpertExchange {
 };
 
 }  // namespace
+
+size_t RowLandingBytes(const ExchangeShape& shape) {
+  return LandingPiece(shape, Role::kExperts);
+}
 
 TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self, bool is_relayed) {
   TransportLayout layout;

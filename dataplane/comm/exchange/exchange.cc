@@ -42,15 +42,24 @@ ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wir
   return shape;
 }
 
+std::string_view WhyThroughHosts(const ExchangeShape& shape) {
+  if (shape.sums.on()) return "the exchange adds contributions in host memory";
+  if (shape.compression != Compression::kNone) {
+    return "the exchange compresses rows on their way to host memory";
+  }
+  if (shape.gate == GateSide::kAttention) return "attention computes the gate";
+  return "";
+}
+
 TransportLayout LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self) {
   if (mode == ExchangeMode::kDirect) return DirectLayout(shape, self);
   return TwoPhaseLayout(mode, shape, self);
 }
 
 std::unique_ptr<Transport> RelayOver(ExchangeMode mode, const ExchangeShape& shape,
-                                     std::unique_ptr<Transport> transport) {
+                                     std::unique_ptr<Transport> transport, DeviceSlots* device) {
   if (mode == ExchangeMode::kDirect) return transport;
-  return MakeTwoPhaseTransport(mode, shape, std::move(transport));
+  return MakeTwoPhaseTransport(mode, shape, std::move(transport), device);
 }
 
 Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(const ExchangeShape& shape,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "common/clock.h"
@@ -63,6 +64,8 @@ struct ExchangeShape {
 };
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire,
                       Compression compression = Compression::kNone, FixedPointSums sums = {});
+// Why rows and contributions cannot stay in GPU memory; empty: they can, if GPUs and networks can.
+std::string_view WhyThroughHosts(const ExchangeShape& shape);
 
 // By attention rank, whether it takes part in a step.
 using Participants = std::vector<bool>;
@@ -98,7 +101,8 @@ class Exchange {
   virtual uint64_t stale() const = 0;
 
   // Payload of rows and contributions since the start, counted once for each reader. In the
-  // two-phase modes only what travels between nodes. 0 for an exchange without messages.
+  // two-phase modes only what travels between nodes. Payloads in GPU memory count for the messages
+  // that announce them. 0 for an exchange without messages.
   virtual Traffic sent() const { return {}; }
   virtual Traffic received() const { return {}; }
 
@@ -230,16 +234,18 @@ class ExpertExchange : public Exchange {
 // The slots of every member for the topology's mode.
 TransportLayout LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
 
-// Puts the mode's relay around a transport that was made with LayoutFor(mode, shape, self) and is
-// connected. In mode Direct there is none. Step control and exchange must use the result alone.
-std::unique_ptr<Transport> RelayOver(ExchangeMode mode, const ExchangeShape& shape,
-                                     std::unique_ptr<Transport> transport);
-
 class DeviceSlots;
 
-// `transport`: of RelayOver. In mode Direct it must have been connected with `device`. Both must
-// outlive the exchange. `device` null, as always in the two-phase modes: everything goes through
-// host memory. Errors are those of DeviceSlots::Open.
+// Puts the mode's relay around a transport that was made with LayoutFor(mode, shape, self) and is
+// connected, with `device` if there is one. In mode Direct there is none. Step control and exchange
+// must use the result alone. It is not called once `device` is closed.
+std::unique_ptr<Transport> RelayOver(ExchangeMode mode, const ExchangeShape& shape,
+                                     std::unique_ptr<Transport> transport,
+                                     DeviceSlots* device = nullptr);
+
+// `transport`: of RelayOver; it must have been connected with `device`. Both must outlive the
+// exchange. `device` null: everything goes through host memory. Errors are those of
+// DeviceSlots::Open.
 Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(const ExchangeShape& shape,
                                                                  Transport& transport,
                                                                  DeviceSlots* device = nullptr);

@@ -10,6 +10,7 @@
 #include "dataplane/comm/exchange/held_experts.h"
 #include "dataplane/comm/exchange/node_sums.h"
 #include "dataplane/comm/exchange/two_phase_layout.h"
+#include "dataplane/comm/transport/device_slots.h"
 
 namespace janus::dataplane {
 namespace {
@@ -98,6 +99,7 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
   }
   void Wake() override { lower_->Wake(); }
   uint64_t dropped() const override { return dropped_ + lower_->dropped(); }
+  std::span<std::byte> FlagsOf(PeerId owner) override { return lower_->FlagsOf(owner); }
   std::vector<std::span<std::byte>> PayloadMemory() override { return lower_->PayloadMemory(); }
   std::string_view Describe(PeerId peer) const override { return lower_->Describe(peer); }
   NodeRelay* relay() override { return this; }
@@ -132,6 +134,17 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
   void Deliver(const SlotMessage& section, int micro_batch) {
     Arrived(section.header.sender, micro_batch) = {section, true};
   }
+  // Bytes of the message's payload that are not in it, but in its sender's GPU memory.
+  size_t BytesInGpu(const Header& header) const {
+    const bool is_rows = header.kind == MessageKind::kRows;
+    const int most = shape_.max_rows * (is_rows ? 1 : shape_.top_k);
+    const size_t count = std::min(header.count, static_cast<uint32_t>(most));
+    const size_t here = is_rows ? 0 : ContributionRowsOffset(count);
+    return header.bytes == here ? count * shape_.row_bytes() : 0;
+  }
+  void Fail(Status why) {
+    if (error_.ok()) error_ = std::move(why);
+  }
   void DropPending(Pending& pending) { stale_ += std::exchange(pending.is_here, false) ? 1 : 0; }
   // Whether the message of the round is here. `slot`: of `owner`; null: this member's own slot.
   // Messages of earlier rounds are dropped; one of a later round waits.
@@ -151,8 +164,7 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
     return false;
   }
   void PostBundle(int slot, const BundleWriter& bundle, const RoundKey& round) {
-    const Status posted = lower_->Post(slot, bundle.HeaderOf(round, self_));
-    if (error_.ok()) error_ = posted;
+    Fail(lower_->Post(slot, bundle.HeaderOf(round, self_)));
   }
   void CountSent(const BundleWriter& bundle, size_t readers) {
     sent_.messages += readers;
@@ -195,6 +207,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
         own_(lanes_.EndingAtAttention(self_.rank.value)),
         number_{shape.micro_batches, BundlesOf(shape, own_.size())} {
     for (const Lane* lane : lanes_.OfAttention(self_.rank.value)) {
+      ++expert_nodes_;
       if (lane->attention_end == self_.rank.value) continue;
       others_.push_back(At(lanes_.EndingAtAttention(lane->attention_end), lane));
     }
@@ -248,6 +261,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   int MicroBatchOf(int slot) const override { return slot / shape_.m; }
 
   void OnPosted(int slot, const SlotMessage& message) override {
+    sent_.bytes += expert_nodes_ * BytesInGpu(message.header);
     if (own_.empty()) return;
     const std::optional<size_t> place = PlaceOf(own_.front()->attention, self_.rank.value);
     outward_[static_cast<size_t>(slot)].posted[*place] = {message, true};
@@ -420,7 +434,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
       // Checked again: a faulty peer can still write there.
       return ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
         if (!place_of(slot, section)) return false;
-        Deliver(section, mb);
+        DeliverReplies(section, mb);
         return true;
       });
     }
@@ -463,9 +477,13 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
           !PlaceOf(lane.experts, section.header.sender)) {
         return false;
       }
-      Deliver(section, mb);
+      DeliverReplies(section, mb);
       return true;
     });
+  }
+  void DeliverReplies(const SlotMessage& section, int mb) {
+    received_.bytes += BytesInGpu(section.header);
+    Deliver(section, mb);
   }
 
   static bool Any(const std::vector<bool>& of) {
@@ -482,6 +500,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   const AttentionSlots number_;
   std::vector<Theirs> theirs_;  // by own lane
   std::vector<OtherLane> others_;
+  size_t expert_nodes_ = 0;
   size_t carried_ = 0;                // ranks that the own lanes carry
   std::vector<Step> steps_;           // a ring
   uint64_t begun_ = 0;                // steps
@@ -497,8 +516,10 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
 
 class ExpertTwoPhase final : public TwoPhaseTransport {
  public:
-  ExpertTwoPhase(ExchangeMode mode, const ExchangeShape& shape, std::unique_ptr<Transport> lower)
+  ExpertTwoPhase(ExchangeMode mode, const ExchangeShape& shape, std::unique_ptr<Transport> lower,
+                 DeviceSlots* device)
       : TwoPhaseTransport(mode, shape, std::move(lower)),
+        device_(device),
         own_(lanes_.EndingAtExpert(self_.rank.value)),
         number_{shape.micro_batches, shape.m, static_cast<int>(own_.size())},
         node_(lanes_.OfExpert(self_.rank.value).front()->experts) {
@@ -521,6 +542,8 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
         Inward& in = InwardOf(l, mb);
         in.bundle = BundleWriter(lower_->Payload(number_.Bundle(static_cast<int>(l), mb)));
         in.is_awaited.resize(own_[l]->attention.size() * node_.size());
+        in.under_way.reserve(own_[l]->attention.size());
+        in.landed.reserve(own_[l]->attention.size());
       }
     }
   }
@@ -531,6 +554,7 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
   int MicroBatchOf(int slot) const override { return slot; }
 
   void OnPosted(int slot, const SlotMessage& message) override {
+    sent_.bytes += BytesInGpu(message.header);
     PostedBy(*PlaceOf(node_, self_.rank.value), slot) = {message, true};
   }
 
@@ -549,6 +573,7 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     for (Inward& in : inward_) {
       in.round.reset();
       in.awaited = 0;
+      in.landing.reset();
     }
   }
 
@@ -559,6 +584,10 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     std::vector<bool> is_awaited;  // [place of the attention rank, place in node_]
     size_t awaited = 0;            // contributions not in the bundle yet
     BundleWriter bundle;
+    // A bundle with rows that this end reads over the network for its node.
+    std::optional<SlotMessage> landing;
+    std::vector<PeerId> under_way;  // senders whose rows are being read
+    std::vector<PeerId> landed;     // all whose rows are read for this bundle
   };
 
   Inward& InwardOf(size_t lane, int mb) {
@@ -574,10 +603,11 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
            PlaceOf(lane.attention, section.header.sender);
   }
 
-  // Takes a bundle of rows, and spreads it.
+  // Takes a bundle of rows, and spreads it once those in GPU memory have landed.
   void TakeRows(size_t l, int mb) {
     const Lane& lane = *own_[l];
     Inward& in = InwardOf(l, mb);
+    if (in.landing) return AwaitLanding(l, mb);
     // The rows of the last bundle are still being read: only a faulty peer sends another.
     if (in.awaited > 0) return;
     SlotMessage bundle;
@@ -590,7 +620,9 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
       return;
     }
     seen_.assign(lane.attention.size(), 0);
+    size_t in_gpus = 0;
     const bool is_good = ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
+      in_gpus += BytesInGpu(section.header);
       return AreRows(lane, mb, slot, section) &&
              std::exchange(seen_[*PlaceOf(lane.attention, section.header.sender)], 1) == 0;
     });
@@ -599,11 +631,55 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
       return;
     }
     ++received_.messages;
-    received_.bytes += bundle.header.bytes;
+    received_.bytes += bundle.header.bytes + in_gpus;
     in.round = round;
     std::fill(in.is_awaited.begin(), in.is_awaited.end(), false);
     in.awaited = 0;
     in.bundle.Clear();
+    in.landing = bundle;
+    in.under_way.clear();
+    in.landed.clear();
+    if (in_gpus > 0 && device_ != nullptr) BeginReads(in, mb);
+    AwaitLanding(l, mb);
+  }
+
+  void BeginReads(Inward& in, int mb) {
+    ReadBundle(*in.landing, [&](int, const SlotMessage& section) {
+      const PeerId sender{Role::kAttention, Rank{section.header.sender}};
+      const size_t bytes = BytesInGpu(section.header);
+      // A faulty peer may have changed the sections since the check.
+      if (bytes == 0 || sender.rank.value >= shape_.m || !device_->ReadsForNode(sender, mb)) {
+        return true;
+      }
+      if (std::ranges::count(in.landed, sender) > 0) return true;
+      const Status begun = device_->ReadForNode(sender, mb, bytes);
+      if (!begun.ok()) {
+        Fail(begun);
+        return false;
+      }
+      in.under_way.push_back(sender);
+      in.landed.push_back(sender);
+      return true;
+    });
+  }
+
+  void AwaitLanding(size_t l, int mb) {
+    Inward& in = InwardOf(l, mb);
+    std::erase_if(in.under_way, [&](PeerId sender) {
+      const Result<bool> has_read = device_->HasRead(sender, mb);
+      if (!has_read.ok()) Fail(has_read.status());
+      return has_read.ok() && *has_read;
+    });
+    if (!in.under_way.empty()) return;
+    if (!in.landed.empty()) Fail(device_->SignalLanded(in.landed, mb, NumberOf(*in.round)));
+    const SlotMessage bundle = *in.landing;
+    in.landing.reset();
+    SpreadRows(l, mb, bundle);
+  }
+
+  void SpreadRows(size_t l, int mb, const SlotMessage& bundle) {
+    const Lane& lane = *own_[l];
+    Inward& in = InwardOf(l, mb);
     const int slot = number_.Spread(static_cast<int>(l), mb);
     BundleWriter spread(SpreadsRows(lane) ? lower_->Payload(slot) : std::span<std::byte>());
     ReadBundle(bundle, [&](int of, const SlotMessage& section) {
@@ -619,8 +695,8 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
       return true;
     });
     if (!SpreadsRows(lane)) return;
-    PostBundle(slot, spread, round);
-    DeliverSpread(lane, mb, Own(slot, spread, round));
+    PostBundle(slot, spread, *in.round);
+    DeliverSpread(lane, mb, Own(slot, spread, *in.round));
   }
 
   // Adds what the node's instances have posted to the bundle, and sends it once it is complete.
@@ -717,6 +793,7 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     int number = 0;
   };
 
+  DeviceSlots* const device_;
   const std::vector<const Lane*> own_;
   std::vector<Theirs> theirs_;  // by own lane
   const ExpertSlots number_;
@@ -732,11 +809,12 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
 }  // namespace
 
 std::unique_ptr<Transport> MakeTwoPhaseTransport(ExchangeMode mode, const ExchangeShape& shape,
-                                                 std::unique_ptr<Transport> lower) {
+                                                 std::unique_ptr<Transport> lower,
+                                                 DeviceSlots* device) {
   if (lower->layout().self.role == Role::kAttention) {
     return std::make_unique<AttentionTwoPhase>(mode, shape, std::move(lower));
   }
-  return std::make_unique<ExpertTwoPhase>(mode, shape, std::move(lower));
+  return std::make_unique<ExpertTwoPhase>(mode, shape, std::move(lower), device);
 }
 
 }  // namespace janus::dataplane

@@ -31,6 +31,12 @@ namespace janus::dataplane {
 //     instance that takes no part in the next step may still read its own.
 // When a step is given up, a member passes on nothing from Settle to its next step. All members
 // have done so before the next step begins.
+//
+// Rows and contributions in GPU memory (device_slots.h) stay there, and bundles carry the rest.
+// Over a network the expert end of a lane then reads the rows from the GPUs of their senders, once
+// for its node. It signals its mates' flags, and only then spreads the bundle. So no mate's stream
+// waits for a signal that is not queued, and streams cannot wait for each other in a circle.
+// Contributions are read from GPU to GPU as in mode Direct.
 struct SectionHead {
   Header header;      // as its sender posted it
   uint32_t slot = 0;  // of the sender's slots in mode Direct
@@ -42,9 +48,12 @@ static_assert(sizeof(SectionHead) == exchange_size::kSectionHead);
 TransportLayout TwoPhaseLayout(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
 
 // A transport with the layout of mode Direct over `lower`, which was made with TwoPhaseLayout and
-// is connected. Allocates nothing after construction. It has no flags for devices. A bundle that
-// cannot be understood is dropped and counted; its round is then missed.
+// is connected, with `device` if there is one; it is not called once that is closed. Allocates
+// nothing after construction. A bundle that cannot be understood is dropped and counted; its round
+// is then missed. A read over a network that fails is an error of Wait, because its connection has
+// failed.
 std::unique_ptr<Transport> MakeTwoPhaseTransport(ExchangeMode mode, const ExchangeShape& shape,
-                                                 std::unique_ptr<Transport> lower);
+                                                 std::unique_ptr<Transport> lower,
+                                                 DeviceSlots* device);
 
 }  // namespace janus::dataplane

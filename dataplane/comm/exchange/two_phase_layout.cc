@@ -90,6 +90,35 @@ void AddExperts(const Lanes& lanes, const ExchangeShape& shape, int rank,
   }
 }
 
+// In GPU memory there are the slots of mode Direct, and their readers. The expert end of a lane
+// reads the rows that the lane carries for its node.
+void AddDevices(const Lanes& lanes, const ExchangeShape& shape, TransportLayout& layout) {
+  TransportLayout direct = DirectLayout(shape, layout.self);
+  layout.device_slots = std::move(direct.slots);
+  layout.landing[static_cast<size_t>(Role::kAttention)] =
+      direct.landing[static_cast<size_t>(Role::kAttention)];
+  for (int e = 0; e < shape.n; ++e) {
+    size_t at = 0;
+    for (const Lane* lane : lanes.EndingAtExpert(e)) {
+      LandingSpec landing;
+      landing.owner = Experts(e);
+      landing.bytes = RowLandingBytes(shape);
+      for (const int mate : lane->experts) {
+        if (mate != e) landing.mates.push_back(Experts(mate));
+      }
+      for (const int a : lane->attention) {
+        landing.source = Attention(a);
+        for (int mb = 0; mb < shape.micro_batches; ++mb) {
+          landing.slot = mb;
+          landing.at = at;
+          layout.landings.push_back(landing);
+          at += landing.bytes;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 TransportLayout TwoPhaseLayout(ExchangeMode mode, const ExchangeShape& shape, PeerId self) {
@@ -101,6 +130,7 @@ TransportLayout TwoPhaseLayout(ExchangeMode mode, const ExchangeShape& shape, Pe
   layout.expert_nodes = lanes.expert_nodes();
   for (int a = 0; a < shape.m; ++a) AddAttention(lanes, shape, a, layout.slots);
   for (int e = 0; e < shape.n; ++e) AddExperts(lanes, shape, e, layout.slots);
+  if (WhyThroughHosts(shape).empty()) AddDevices(lanes, shape, layout);
   return layout;
 }
 

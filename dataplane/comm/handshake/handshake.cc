@@ -92,7 +92,9 @@ class Handshake {
     const bool shares = hello.transport == PairTransport::kSharedMemory;
     std::vector<int> descriptors;
     if (shares && offer_.segment >= 0) descriptors.push_back(offer_.segment);
-    if (shares && offer_.device >= 0) descriptors.push_back(offer_.device);
+    const bool is_mate = MemberAt(layout_, member).role == layout_.self.role;
+    const int device = is_mate ? offer_.landing : offer_.device;
+    if (shares && device >= 0) descriptors.push_back(device);
     return SendHello(socket, hello, offer_.address, descriptors);
   }
 

@@ -38,7 +38,8 @@ struct ConnectOptions {
 // What an instance offers to its peers.
 struct Offer {
   int segment = -1;     // memfd, for pairs of shared memory
-  int device = -1;      // GPU memory, for the same pairs; -1: none
+  int device = -1;      // GPU memory with our slots, for the same pairs of two roles; -1: none
+  int landing = -1;     // GPU memory in which payloads land, for those of one role; -1: none
   std::string address;  // worker address, for pairs of UCX
   // How the pair's messages travel; both sides must find the same.
   std::function<PairTransport(PeerId)> transport;

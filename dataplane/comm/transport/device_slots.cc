@@ -21,7 +21,7 @@ Proof WordsOf(uint64_t proof) {
 std::vector<size_t> OffsetsOf(const TransportLayout& layout, PeerId owner) {
   std::vector<size_t> offsets;
   size_t at = 0;
-  for (const SlotSpec& slot : layout.slots) {
+  for (const SlotSpec& slot : layout.slots_on_devices()) {
     if (slot.owner != owner) continue;
     JANUS_CHECK(static_cast<size_t>(slot.index) == offsets.size(), slot.owner, slot.index);
     offsets.push_back(at);
@@ -34,7 +34,7 @@ std::vector<size_t> OffsetsOf(const TransportLayout& layout, PeerId owner) {
 
 size_t DeviceSlots::BytesFor(const TransportLayout& layout, PeerId member) {
   size_t bytes = 0;
-  for (const SlotSpec& slot : layout.slots) {
+  for (const SlotSpec& slot : layout.slots_on_devices()) {
     if (slot.owner == member) bytes += AlignUp(slot.bytes, kAlignment);
   }
   return bytes;
@@ -44,10 +44,19 @@ DeviceSlots::DeviceSlots(const TransportLayout& layout, kernels::Context& contex
     : layout_(layout), context_(context) {
   const auto members = static_cast<size_t>(layout.m + layout.n);
   peers_.resize(members);
+  mates_.resize(members);
   remote_.resize(members);
-  begun_.reserve(layout.slots.size());
+  begun_.reserve(layout.slots_on_devices().size());
   for (size_t i = 0; i < members; ++i) {
     offsets_.push_back(OffsetsOf(layout, MemberAt(layout, static_cast<int>(i))));
+    landing_of_.emplace_back(offsets_.back().size(), -1);
+  }
+  for (size_t i = 0; i < layout.landings.size(); ++i) {
+    const LandingSpec& landing = layout.landings[i];
+    const bool is_own = landing.owner == layout.self;
+    if (!is_own && std::ranges::count(landing.mates, layout.self) == 0) continue;
+    landing_of_[IndexOf(landing.source)][static_cast<size_t>(landing.slot)] = static_cast<int>(i);
+    landing_is_shared_ = landing_is_shared_ || (is_own && !landing.mates.empty());
   }
 }
 
@@ -70,8 +79,13 @@ size_t DeviceSlots::IndexOf(PeerId peer) const {
 
 bool DeviceSlots::Map(PeerId peer, const Fd& fd) {
   // Attention instances do not read each other's slots, nor do expert instances.
-  const size_t bytes = BytesFor(layout_, peer);
-  if (bytes == 0 || peer.role == layout_.self.role) return false;
+  const bool is_mate = peer.role == layout_.self.role;
+  const bool lands_for_us = std::ranges::any_of(layout_.landings, [&](const LandingSpec& landing) {
+    return landing.owner == peer && std::ranges::count(landing.mates, layout_.self) > 0;
+  });
+  if (is_mate && (!lands_for_us || !fd)) return false;
+  const size_t bytes = is_mate ? LandingOf(layout_, peer) : BytesFor(layout_, peer);
+  if (bytes == 0) return false;
   const auto refuse = [&](const std::string& why) {
     if (refusal_.empty()) refusal_ = why;
     return false;
@@ -79,12 +93,20 @@ bool DeviceSlots::Map(PeerId peer, const Fd& fd) {
   if (!fd) return refuse(ToString(peer) + " shows no GPU's memory");
   Result<kernels::Buffer> mapped = context_.MapShared(fd, bytes);
   if (!mapped.ok()) return refuse("memory of " + ToString(peer) + ": " + mapped.status().message());
-  peers_[IndexOf(peer)] = *std::move(mapped);
+  (is_mate ? mates_ : peers_)[IndexOf(peer)] = *std::move(mapped);
   return true;
+}
+
+Status DeviceSlots::AllocateLanding() {
+  const size_t bytes = LandingOf(layout_, layout_.self);
+  if (bytes == 0) return OkStatus();
+  JANUS_ASSIGN_OR_RETURN(landing_, context_.AllocateShared(bytes));
+  return OkStatus();
 }
 
 void DeviceSlots::PutInto(Offer& offer) {
   offer.device = fd();
+  offer.landing = landing_is_shared_ ? landing_.fd.get() : -1;
   offer.map_device = [this](PeerId peer, const Fd& shown) { return Map(peer, shown); };
 }
 
@@ -94,11 +116,9 @@ Status DeviceSlots::OpenToNetwork() {
       JANUS_ASSIGN_OR_RETURN(own_on_network_,
                              context_.RegisterForNetwork(own_, kernels::NetworkUse::kReads));
     }
-    const size_t landing = layout_.landing[static_cast<size_t>(layout_.self.role)];
-    if (landing == 0) return OkStatus();
-    JANUS_ASSIGN_OR_RETURN(landing_, context_.AllocateShared(landing));
+    if (landing_.buffer.size() == 0) return OkStatus();
     JANUS_ASSIGN_OR_RETURN(landing_on_network_,
-                           context_.RegisterForNetwork(landing_, kernels::NetworkUse::kWrites));
+                           context_.RegisterForNetwork(landing_, landing_use()));
     return OkStatus();
   };
   const Status opened = open();
@@ -119,7 +139,7 @@ Status DeviceSlots::WriteProof(uint64_t proof) {
 
 Result<bool> DeviceSlots::HasLanded(uint64_t proof) {
   Proof landed{};
-  JANUS_RETURN_IF_ERROR(context_.AdmitNetwork());
+  JANUS_RETURN_IF_ERROR(context_.AdmitNetwork(landing_use()));
   JANUS_RETURN_IF_ERROR(context_.CopyOut(landed.data(), landing_.buffer.data(), sizeof landed));
   JANUS_RETURN_IF_ERROR(context_.Wait());
   return landed == WordsOf(proof);
@@ -132,7 +152,7 @@ void DeviceSlots::Conclude(const std::vector<PeerId>& in_place,
   };
   is_read_by_all_ = fd() >= 0;
   is_read_remotely_ = false;
-  for (const SlotSpec& slot : layout_.slots) {
+  for (const SlotSpec& slot : layout_.slots_on_devices()) {
     if (slot.owner != layout_.self) continue;
     for (const PeerId reader : slot.readers) {
       const bool reads_remotely = is_among(remotely, reader);
@@ -142,31 +162,77 @@ void DeviceSlots::Conclude(const std::vector<PeerId>& in_place,
   }
 }
 
+const std::byte* DeviceSlots::Of(PeerId peer, int slot) const {
+  if (maps(peer)) return peers_[IndexOf(peer)].data() + OffsetOf(peer, slot);
+  const LandingSpec& landing = *LandingFor(peer, slot);
+  const bool is_own = landing.owner == layout_.self;
+  return (is_own ? landing_.buffer : mates_[IndexOf(landing.owner)]).data() + landing.at;
+}
+
+PeerId DeviceSlots::ReaderOf(PeerId peer) const {
+  for (size_t slot = 0; slot < landing_of_[IndexOf(peer)].size(); ++slot) {
+    if (const LandingSpec* landing = LandingFor(peer, static_cast<int>(slot)))
+      return landing->owner;
+  }
+  return layout_.self;
+}
+
 Status DeviceSlots::Open(Transport& transport) {
   const auto members = static_cast<size_t>(layout_.m + layout_.n);
   read_.resize(members);
+  registered_flags_.resize(members);
   std::vector<size_t> next(members, 0);  // by member: the next flag
-  for (const SlotSpec& slot : layout_.slots) {
-    const size_t owner = IndexOf(slot.owner);
-    const bool is_own = slot.owner == layout_.self;
-    const std::span<std::byte> flags =
-        is_own || maps(slot.owner) ? transport.FlagsOf(slot.owner) : std::span<std::byte>();
-    if (!flags.empty() && next[owner] == 0) {
-      JANUS_ASSIGN_OR_RETURN(kernels::Buffer shown,
-                             context_.RegisterFlags(flags.data(), flags.size()));
-      registered_flags_.push_back(std::move(shown));
-    }
-    if (is_own) signalled_.emplace_back();
-    read_[owner].push_back(nullptr);
-    for (const PeerId reader : slot.readers) {
-      const size_t at = next[owner]++ * kFlagStride;
+  const auto flags_of = [&](PeerId owner) -> std::span<std::byte> {
+    const bool is_used = owner == layout_.self || maps(owner) || MapsLanding(owner);
+    return is_used ? transport.FlagsOf(owner) : std::span<std::byte>();
+  };
+  // The flags of the next readers that the layout has; empty: there are none here.
+  std::vector<kernels::Flag*> found;
+  const auto find = [&](PeerId owner, size_t readers) -> Status {
+    const std::span<std::byte> flags = flags_of(owner);
+    found.clear();
+    JANUS_RETURN_IF_ERROR(RegisterFlags(owner, flags));
+    for (size_t i = 0; i < readers; ++i) {
+      const size_t at = next[IndexOf(owner)]++ * kFlagStride;
       if (flags.empty()) continue;
-      auto* const flag = std::launder(reinterpret_cast<kernels::Flag*>(flags.data() + at));
-      if (is_own) signalled_.back().push_back(flag);
-      if (reader == layout_.self) read_[owner].back() = flag;
+      found.push_back(std::launder(reinterpret_cast<kernels::Flag*>(flags.data() + at)));
+    }
+    return OkStatus();
+  };
+  const auto ours = [&](const std::vector<PeerId>& readers) -> kernels::Flag* {
+    const auto at = std::ranges::find(readers, layout_.self) - readers.begin();
+    return at < std::ssize(found) ? found[static_cast<size_t>(at)] : nullptr;
+  };
+  for (const SlotSpec& slot : layout_.slots_on_devices()) {
+    JANUS_RETURN_IF_ERROR(find(slot.owner, slot.readers.size()));
+    if (slot.owner == layout_.self) signalled_.push_back(found);
+    read_[IndexOf(slot.owner)].push_back(ours(slot.readers));
+  }
+  for (const LandingSpec& landing : layout_.landings) {
+    JANUS_RETURN_IF_ERROR(find(landing.owner, landing.mates.size()));
+    std::vector<kernels::Flag*>& flags = landed_.emplace_back();
+    if (landing.owner == layout_.self) {
+      flags = found;
+    } else if (kernels::Flag* const flag = ours(landing.mates)) {
+      flags.push_back(flag);
     }
   }
   return OkStatus();
+}
+
+Status DeviceSlots::RegisterFlags(PeerId owner, std::span<std::byte> flags) {
+  kernels::Buffer& registered = registered_flags_[IndexOf(owner)];
+  if (flags.empty() || registered.data() != nullptr) return OkStatus();
+  JANUS_ASSIGN_OR_RETURN(registered, context_.RegisterFlags(flags.data(), flags.size()));
+  return OkStatus();
+}
+
+kernels::Flag* DeviceSlots::FlagOf(PeerId peer, int slot) const {
+  if (maps(peer)) return read_[IndexOf(peer)][static_cast<size_t>(slot)];
+  const int at = landing_of_[IndexOf(peer)][static_cast<size_t>(slot)];
+  if (at < 0 || layout_.landings[static_cast<size_t>(at)].owner == layout_.self) return nullptr;
+  const std::vector<kernels::Flag*>& flags = landed_[static_cast<size_t>(at)];
+  return flags.empty() ? nullptr : flags.front();
 }
 
 void DeviceSlots::Close() {
@@ -178,6 +244,7 @@ void DeviceSlots::Close() {
   begun_.clear();
   signalled_.clear();
   read_.clear();
+  landed_.clear();
   registered_flags_.clear();
 }
 
@@ -191,7 +258,9 @@ Status DeviceSlots::Signal(int slot, uint64_t round) {
 }
 
 void DeviceSlots::Await(PeerId peer, int slot, uint64_t round) {
-  awaited_.push_back({FlagOf(peer, slot), round});
+  kernels::Flag* const flag = FlagOf(peer, slot);
+  if (flag == nullptr) return;  // it has landed here
+  awaited_.push_back({flag, round});
   newest_ = std::max(newest_, round);
 }
 
@@ -200,7 +269,7 @@ Status DeviceSlots::StreamWaitPeers() {
   const Status followed = context_.StreamWaitFlags(awaited_);
   awaited_.clear();
   JANUS_RETURN_IF_ERROR(followed);
-  return std::exchange(has_landed_, false) ? context_.AdmitNetwork() : OkStatus();
+  return std::exchange(has_landed_, false) ? context_.AdmitNetwork(landing_use()) : OkStatus();
 }
 
 Status DeviceSlots::Read(PeerId peer, int slot, size_t bytes, size_t at) {
@@ -226,8 +295,36 @@ bool DeviceSlots::HasReadAll() {
   return begun_.empty();
 }
 
+bool DeviceSlots::ReadsForNode(PeerId peer, int slot) const {
+  const LandingSpec* const landing = LandingFor(peer, slot);
+  return landing != nullptr && landing->owner == layout_.self && reads_remotely(peer);
+}
+
+Status DeviceSlots::ReadForNode(PeerId peer, int slot, size_t bytes) {
+  const LandingSpec& landing = *LandingFor(peer, slot);
+  JANUS_CHECK(bytes <= landing.bytes, bytes, landing.bytes);
+  return Read(peer, slot, bytes, landing.at);
+}
+
+Status DeviceSlots::SignalLanded(std::span<const PeerId> peers, int slot, uint64_t round) {
+  signals_.clear();
+  for (const PeerId peer : peers) {
+    const int at = landing_of_[IndexOf(peer)][static_cast<size_t>(slot)];
+    for (kernels::Flag* const flag : landed_[static_cast<size_t>(at)]) {
+      signals_.push_back({flag, round});
+    }
+  }
+  if (std::exchange(has_landed_, false)) {
+    JANUS_RETURN_IF_ERROR(context_.AdmitNetwork(landing_use()));
+  }
+  if (signals_.empty()) return OkStatus();
+  has_let_go_ = false;
+  return context_.Signal(signals_);
+}
+
 bool DeviceSlots::IsThere(PeerId peer, int slot, uint64_t round) const {
-  return kernels::HasReached({FlagOf(peer, slot), round});
+  kernels::Flag* const flag = FlagOf(peer, slot);
+  return flag == nullptr || kernels::HasReached({flag, round});
 }
 
 bool DeviceSlots::LetGo() {
@@ -242,12 +339,17 @@ bool DeviceSlots::LetGo() {
   }
   // Repeated on every call: an owner that has not given up yet may set a flag back to an earlier
   // round.
-  for (const std::vector<kernels::Flag*>& flags : read_) {
-    for (kernels::Flag* const flag : flags) {
-      if (flag != nullptr && !kernels::HasReached({flag, newest_})) {
-        flag->store(newest_, std::memory_order_release);
-      }
+  const auto release = [&](kernels::Flag* flag) {
+    if (flag != nullptr && !kernels::HasReached({flag, newest_})) {
+      flag->store(newest_, std::memory_order_release);
     }
+  };
+  for (const std::vector<kernels::Flag*>& flags : read_) {
+    for (kernels::Flag* const flag : flags) release(flag);
+  }
+  for (size_t i = 0; i < landed_.size(); ++i) {
+    if (layout_.landings[i].owner == layout_.self) continue;  // the mates' flags
+    for (kernels::Flag* const flag : landed_[i]) release(flag);
   }
   return false;
 }

@@ -54,7 +54,12 @@ SegmentMap::SegmentMap(const TransportLayout& layout, PeerId owner) {
     slot_offset_.push_back(offset);
     slot_bytes_.push_back(slot.bytes);
     offset += SlotBytes(slot.bytes);
-    flags += kFlagStride * slot.readers.size();
+  }
+  for (const SlotSpec& slot : layout.slots_on_devices()) {
+    if (slot.owner == owner) flags += kFlagStride * slot.readers.size();
+  }
+  for (const LandingSpec& piece : layout.landings) {
+    if (piece.owner == owner) flags += kFlagStride * piece.mates.size();
   }
   flags_offset_ = AlignUp(offset, kPage);
   bytes_ = flags_offset_ + AlignUp(flags, kPage);

@@ -11,8 +11,8 @@ namespace janus::dataplane {
 
 // The memory one member shows to the others. Layout: SegmentHeader; one control queue per member of
 // the epoch, in member order; the owner's slots, each a SlotHead and its payload; then,
-// page-aligned, the flags. The owner writes slots and queues. Readers write only their queue's
-// `read` count, their flags and, to wake the owner, its doorbell.
+// page-aligned, the flags (Transport::FlagsOf). The owner writes slots and queues. Readers write
+// only their queue's `read` count, their flags and, to wake the owner, its doorbell.
 struct SegmentHeader {
   uint64_t magic = 0;
   uint64_t layout_hash = 0;

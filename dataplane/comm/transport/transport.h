@@ -101,8 +101,9 @@ class Transport {
   // Messages dropped for a wrong tag or impossible size since the start.
   virtual uint64_t dropped() const = 0;
 
-  // The words by which devices wait for what a member posts (kernels::Flag): one for each of its
-  // slots and each reader of that slot, in the order of the layout, kFlagStride bytes apart.
+  // The words by which devices wait for what a member posts (kernels::Flag), kFlagStride bytes
+  // apart, in the order of the layout: one for each of its slots on devices and each reader of that
+  // slot, then one for each of its landings and each mate.
   // Initially 0; whole pages. The owner and the reader write them. Empty: the pair shares no
   // memory.
   virtual std::span<std::byte> FlagsOf(PeerId) { return {}; }

@@ -1,5 +1,7 @@
 #include "dataplane/comm/wire/layout.h"
 
+#include <algorithm>
+
 #include "common/fingerprint.h"
 #include "dataplane/comm/wire/wire.h"
 
@@ -35,17 +37,34 @@ std::vector<PeerId> PeersOf(const TransportLayout& layout) {
   return peers;
 }
 
+size_t LandingOf(const TransportLayout& layout, PeerId member) {
+  size_t bytes = layout.landing[static_cast<size_t>(member.role)];
+  for (const LandingSpec& piece : layout.landings) {
+    if (piece.owner == member) bytes = std::max(bytes, piece.at + piece.bytes);
+  }
+  return bytes;
+}
+
 uint64_t LayoutHash(const TransportLayout& layout) {
   Fingerprint hash;
   hash.Mix(kLayoutMagic).Mix(kProtocolVersion);
   hash.Mix(static_cast<uint64_t>(layout.m)).Mix(static_cast<uint64_t>(layout.n));
   for (const int node : layout.expert_nodes) hash.Mix(static_cast<uint64_t>(node));
-  for (const SlotSpec& slot : layout.slots) {
-    hash.Mix(static_cast<uint64_t>(MemberIndex(layout, slot.owner)));
-    hash.Mix(static_cast<uint64_t>(slot.index)).Mix(uint64_t{slot.bytes});
-    for (const PeerId& reader : slot.readers) {
-      hash.Mix(static_cast<uint64_t>(MemberIndex(layout, reader)));
+  const auto mix = [&](PeerId member) {
+    hash.Mix(static_cast<uint64_t>(MemberIndex(layout, member)));
+  };
+  for (const std::vector<SlotSpec>* slots : {&layout.slots, &layout.device_slots}) {
+    for (const SlotSpec& slot : *slots) {
+      mix(slot.owner);
+      hash.Mix(static_cast<uint64_t>(slot.index)).Mix(uint64_t{slot.bytes});
+      for (const PeerId& reader : slot.readers) mix(reader);
     }
+  }
+  for (const LandingSpec& piece : layout.landings) {
+    mix(piece.owner);
+    mix(piece.source);
+    hash.Mix(static_cast<uint64_t>(piece.slot)).Mix(uint64_t{piece.at}).Mix(uint64_t{piece.bytes});
+    for (const PeerId& mate : piece.mates) mix(mate);
   }
   return hash.value();
 }

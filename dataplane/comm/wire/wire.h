@@ -57,7 +57,8 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 384 && std::is_trivially_copyable_v<Hello>);
 
-// The descriptors that come with a HELLO over a Unix socket: the segment, and the GPU memory.
+// The descriptors that come with a HELLO over a Unix socket: the segment, and the sender's GPU
+// memory that the receiver reads: slots, or between two instances of one role landing memory.
 inline constexpr size_t kMostDescriptors = 2;
 // One byte after both HELLOs of a pair are good: whether the sender has mapped the other's GPU
 // memory.
@@ -87,6 +88,9 @@ enum class MessageKind : uint8_t {
   kMiss = 7,
   kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: reason
   kLeft = 9,   // member -> coordinator: it has left them (Left)
+  // expert instance -> its mates, while they connect: payload: for each attention rank one byte,
+  // whether the sender reads that instance's GPU memory for its node (1)
+  kLands = 10,
   kProbe = 16,
 };
 

@@ -164,7 +164,8 @@ bool HasMates(const ServicePlan& plan) {
 
 // The mode until links are measured (exchange/choose_mode.h). A node of several instances sends
 // each row once to another node, not once to each instance there. Instances that share memory read
-// rows in place. On GPUs only Direct can leave rows in the GPUs' memory.
+// rows in place. On GPUs the two-phase modes pay if rows stay in the GPUs' memory, which members
+// find out in mode Direct.
 void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
   if (spec.exchange.mode == ExchangeMode::kAuto && HasMates(plan) &&
       plan.effective.device != Device::kCuda) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/gpu_links.h"
 #include "common/row_format.h"
 
 namespace janus::control {
@@ -223,6 +224,7 @@ ExchangeRound RoundOf(const Topology& topology, const Nodes& nodes, const Planne
   if (plan.effective.sums.on()) {
     round.sum_bytes = static_cast<double>(SumBytes(plan.effective.sums.bits, planned.model.hidden));
   }
+  round.in_gpus = reported.in_gpus;
   return round;
 }
 
@@ -280,6 +282,7 @@ LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics*
   };
   uint64_t rows = 0;
   uint64_t steps = 0;
+  size_t pairs = 0, pairs_in_gpus = 0;
   for (const InstanceStatistics& one : statistics->instances) {
     const TopologyInstance* const self = of(one.role, one.rank);
     if (self == nullptr || one.epoch != static_cast<uint64_t>(committed.epoch)) continue;
@@ -294,6 +297,10 @@ LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics*
     for (const PeerLink& link : one.links) {
       const TopologyInstance* const peer = of(link.role, link.rank);
       if (peer == nullptr) continue;
+      if (link.role == Role::kExperts) {
+        ++pairs;
+        pairs_in_gpus += link.transport.ends_with(kInGpus);
+      }
       if (link.measured && link.measured->bytes_per_second > 0) {
         out.links[{self->node, peer->node}] = *link.measured;
       } else if (!link.not_measured.empty()) {
@@ -301,6 +308,7 @@ LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics*
       }
     }
   }
+  out.in_gpus = pairs > 0 && pairs_in_gpus == pairs;
   if (steps >= kFewestSteps)
     out.rows_per_step = static_cast<double>(rows) / static_cast<double>(steps);
   return out;
@@ -366,6 +374,9 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
     why += reported.not_measured.empty() ? ")" : "; " + reported.not_measured + ")";
   }
   why += Format("; %.0f rows of an instance", round.rows);
+  if (plan.effective.device == Device::kCuda) {
+    why += round.in_gpus ? ", which stay in GPUs" : ", through host memory";
+  }
   return {way, Cut(std::move(why))};
 }
 

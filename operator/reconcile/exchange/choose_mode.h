@@ -25,6 +25,8 @@ struct LinksReported {
   // By (attention node, expert node).
   std::map<std::pair<std::string, std::string>, MeasuredLink> links;
   std::string not_measured;  // a pair that was not measured, and why; empty: none
+  // Rows and contributions of all pairs stay in GPU memory.
+  bool in_gpus = false;
   // RDMA device by node name and index within it, "mlx5_0/1"; none: not listed.
   std::map<std::pair<std::string, int>, std::string> devices;
   // Mean rows of an attention instance in a step; 0: too few steps to tell.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dataplane/comm/transport/segment.h"
+#include "tests/integration/emulated_device/held_up_reads.h"
 #include "tests/support/contains.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/networks.h"
@@ -231,31 +232,6 @@ TEST(DeviceExchange, ADeviceThatNoNetworkReachesHasTheHostsMemory) {
   EXPECT_EQ(members.slots(0)->refusal(), "experts 1 shows no GPU's memory to a network");
   EXPECT_EQ(members.slots(2)->refusal(), "");
 }
-
-// Reads that are as slow, or as wrong, as a test sets them.
-class HeldUpReads final : public RemoteReads {
- public:
-  explicit HeldUpReads(DeviceSlots& slots) : slots_(slots), under_(slots.ReadBy(this)) {}
-  ~HeldUpReads() override { slots_.ReadBy(under_); }
-
-  Status Begin(PeerId peer, int slot, size_t offset, size_t at, size_t bytes) override {
-    ++begun;
-    return under_->Begin(peer, slot, offset, at, bytes);
-  }
-  Result<bool> HasEnded(PeerId peer, int slot) override {
-    if (!failure.ok()) return failure;
-    return is_held_up ? false : under_->HasEnded(peer, slot);
-  }
-  bool Close() override { return true; }
-
-  int begun = 0;
-  bool is_held_up = true;
-  Status failure;
-
- private:
-  DeviceSlots& slots_;
-  RemoteReads* const under_;
-};
 
 TEST(DeviceExchange, NobodyGoesOnBeforeWhatTheNetworkReadsIsThere) {
   kernels::EmulatedDevice a0, a1, e0, e1;

@@ -135,6 +135,55 @@ TEST_F(InPlaceFaults, NorWhereSomeAreReadOverANetwork) {
   LoseMessages(12);
 }
 
+// Two attention nodes and two expert nodes, of two instances and of one.
+TEST_F(InPlaceFaults, NorWhereRowsLandOnceForANode) {
+  service_.topology = MakeTopology(3, {4, 3, 5}, held_.model.layers, held_.model.moe.experts, 2);
+  GroupIntoNodes(service_.topology, 2, 2);
+  service_.device_join = JoinDomainsOf({0, 0, 1, 10, 10, 11});
+  for (const ExchangeMode mode : {ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
+    service_.topology.mode = mode;
+    whole_ = Serve(held_, service_);
+    ASSERT_TRUE(Complete(whole_)) << whole_.failure.ToString();
+    LoseMessages(10);
+  }
+}
+
+// The end of the only lane has no requests, and passes on those of its mate.
+TEST_F(InPlaceFaults, NorWhereAnIdleInstancePassesRowsOn) {
+  service_.topology.mode = ExchangeMode::kTwoPhaseSingle;
+  GroupIntoNodes(service_.topology, 2, 2);
+  service_.device_join = JoinDomainsOf({0, 0, 10, 10});
+  service_.at = 1;
+  whole_ = Serve(held_, service_);
+  ASSERT_TRUE(Complete(whole_)) << whole_.failure.ToString();
+  LoseMessages(8);
+}
+
+// Experts 0 reads the rows for experts 1.
+TEST_F(InPlaceFaults, NorDoAMatesFlagsThatNeverCome) {
+  service_.topology.mode = ExchangeMode::kTwoPhaseSingle;
+  GroupIntoNodes(service_.topology, 2, 2);
+  service_.device_join = JoinDomainsOf({0, 0, 10, 10});
+  const Served counted = Serve(held_, service_, {}, Losing(kExperts0, -1));
+  ASSERT_EQ(Differences(counted, whole_), "");
+  ASSERT_TRUE(Complete(counted)) << counted.failure.ToString();
+  const int flags = flags_;
+  ASSERT_GE(flags, 12);
+  uint64_t aborted = 0;
+  const int stride = Soak() ? 1 : flags / 6;
+  for (int flag = static_cast<int>(MixSeed(TestSeed(), 19) % static_cast<uint64_t>(stride));
+       flag < flags; flag += stride) {
+    SCOPED_TRACE("flag " + std::to_string(flag));
+    // Those of contributions have no reader here, so several are lost.
+    const Served run = Serve(held_, service_, {}, Losing(kExperts0, flag, 3));
+    ASSERT_EQ(Differences(run, whole_), "");
+    ASSERT_TRUE(Complete(run)) << run.failure.ToString();
+    ASSERT_FALSE(is_late_) << "a host waits for it without a deadline";
+    aborted += run.statistics.front().steps_aborted;
+  }
+  EXPECT_GT(aborted, 0u);
+}
+
 void InPlaceFaults::LoseMessages(size_t tried) {
   std::vector<std::pair<PeerId, PlannedFault>> positions;
   const Served counted = Serve(held_, service_);

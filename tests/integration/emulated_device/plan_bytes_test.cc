@@ -119,6 +119,37 @@ TEST_P(PlanBytes, AreWhatInstancesTake) {
 INSTANTIATE_TEST_SUITE_P(All, PlanBytes, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
+// Rows that land once for a node take no more memory than in mode Direct, for which plans count.
+TEST(PlanBytesOfTwoPhases, AreNoMoreThanDirects) {
+  const ModelDescription model = SmallLatentModel(DType::kBFloat16, 1).model;
+  const PlanCase c{"", model, 2, 3, model.moe.experts, 2, 64, 16, 1 << 20};
+  const HeldModel held = RandomModel(c.model, 1);
+  for (const ExchangeMode mode : {ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
+    LoopbackCluster::Options options = OnDevices();
+    options.topology =
+        MakeTopology(c.m, std::vector<int>(static_cast<size_t>(c.n), c.slots), c.model.moe_layers(),
+                     c.model.moe.experts, c.micro_batches, c.rows);
+    options.topology.mode = mode;
+    GroupIntoNodes(options.topology, c.m, c.n);
+    options.attention.kv_bytes = c.kv_bytes;
+    options.attention.max_batch = c.batch;
+    options.attention.graphs = options.experts.graphs = false;
+    options.device_join = JoinDomainsOf({0, 0, 1, 1, 1});
+    const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
+    LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
+    EXPECT_EQ(cluster.InPlaceRefusal(), "");
+    const RoundRoom room{c.rows, c.batch, c.micro_batches, c.compression, c.sum_bits};
+    const int64_t counted = GateWeightBytes(c.model) +
+                            ExpertWeightBytes(c.model) * c.slots * c.model.moe_layers() +
+                            ExpertDeviceBytes(c.model, room, c.m, c.n, c.slots) +
+                            ExpertDeviceSlotBytes(c.model, room, c.m);
+    for (int rank = 0; rank < c.n; ++rank) {
+      EXPECT_GE(counted, static_cast<int64_t>(cluster.expert_context(rank).memory()->held));
+    }
+    ASSERT_TRUE(cluster.Stop().ok());
+  }
+}
+
 TEST(PlanKeys, AreWhatAPageHolds) {
   for (const HeldModel& held :
        {SmallRandomModel(DType::kFloat32, 1), SmallLatentModel(DType::kBFloat16, 1),

@@ -78,7 +78,6 @@ TEST_P(WaysTest, GiveTheBitsOfTheRequestAlone) {
   for (int i = 0; i < schedules; ++i) {
     Random random(MixSeed(TestSeed(), 30, static_cast<uint64_t>(i)));
     Schedule schedule = RandomSchedule(random, kAttention, kExperts, held.model, pool);
-    schedule.topology.mode = ExchangeMode::kDirect;  // the others pass through host memory
     schedule.topology.micro_batches = 1 + i % kMaxMicroBatches;
     for (int a = 0; a < kAttention; ++a) Submit(schedule, a);
     KernelChoice kernels = OnDevice();

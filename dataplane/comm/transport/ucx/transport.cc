@@ -135,6 +135,9 @@ class NetworkTransport final : public Transport, private RemoteReads {
   // Carries a message over every UCX pair in both directions, so that no connection setup delays
   // the first round.
   Status Greet(const ConnectOptions& options, const std::stop_token& stop);
+  // Tells mates which peers' memory this member reads for its node, and notes which they read.
+  Status ShareLandings(const ConnectOptions& options, const std::stop_token& stop);
+  void NoteLandings(PeerId mate, const Header& header, std::span<const std::byte> payload);
   // After Greet: the peers that read this member's GPU memory over UCX.
   std::vector<PeerId> WhoReadsOurs() const;
 
@@ -510,6 +513,7 @@ Status NetworkTransport::Greet(const ConnectOptions& options, const std::stop_to
   for (const auto& remote : remotes_) {
     if (device_ != nullptr) JANUS_RETURN_IF_ERROR(TryReading(*remote, options, stop));
   }
+  JANUS_RETURN_IF_ERROR(ShareLandings(options, stop));
   JANUS_RETURN_IF_ERROR(Greet(3, options, stop));
   for (const auto& remote : remotes_) {
     if (const std::string lane = LaneOf(remote->endpoint); !lane.empty()) {
@@ -552,9 +556,9 @@ void NetworkTransport::RegisterDevice() {
 
 Status NetworkTransport::TryReading(Remote& remote, const ConnectOptions& options,
                                     const std::stop_token& stop) {
-  if (remote.peer.role == layout_.self.role || landing_registration_.handle() == nullptr) {
-    return OkStatus();
-  }
+  const bool reads_itself =
+      remote.peer.role != layout_.self.role && device_->ReaderOf(remote.peer) == layout_.self;
+  if (!reads_itself || landing_registration_.handle() == nullptr) return OkStatus();
   const std::string whose = "memory of " + ToString(remote.peer) + ": ";
   if (remote.greeted.memory == 0) {
     device_->NoteRefusal(ToString(remote.peer) + " shows no GPU's memory to a network");
@@ -591,6 +595,60 @@ Status NetworkTransport::TryReading(Remote& remote, const ConnectOptions& option
   }
   device_->ReadsRemotely(remote.peer);
   return OkStatus();
+}
+
+Status NetworkTransport::ShareLandings(const ConnectOptions& options, const std::stop_token& stop) {
+  if (layout_.self.role != Role::kExperts || layout_.landings.empty()) return OkStatus();
+  std::vector<PeerId> awaited;
+  for (const PeerId peer : PeersOf(layout_)) {
+    if (peer.role == Role::kExperts && RemoteOf(peer) == nullptr) awaited.push_back(peer);
+  }
+  std::vector<std::byte> lands(static_cast<size_t>(layout_.m));
+  for (int a = 0; a < layout_.m; ++a) {
+    const PeerId peer{Role::kAttention, Rank{a}};
+    const bool reads = IsRead(peer) && device_->ReaderOf(peer) == layout_.self;
+    lands[static_cast<size_t>(a)] = std::byte{reads};
+  }
+  RoundKey key;
+  key.epoch = options.identity.epoch;
+  const Header header =
+      MakeHeader(MessageKind::kLands, key, static_cast<uint16_t>(layout_.self.rank.value),
+                 static_cast<uint32_t>(layout_.m));
+  for (const PeerId mate : awaited) JANUS_RETURN_IF_ERROR(local_->Send(mate, header, lands));
+  const auto all_told = [&] {
+    std::erase_if(awaited, [&](PeerId mate) {
+      Header told;
+      std::vector<std::byte> payload;
+      if (!local_->Receive(mate, told, payload)) return false;
+      NoteLandings(mate, told, payload);
+      return true;
+    });
+    return awaited.empty();
+  };
+  const Status waited = AwaitPeers(options, stop, all_told);
+  if (waited.code() != StatusCode::kDeadlineExceeded) return waited;
+  return waited.Annotate("exchange: what GPU memory " + ToString(awaited.front()) + " reads");
+}
+
+void NetworkTransport::NoteLandings(PeerId mate, const Header& header,
+                                    std::span<const std::byte> payload) {
+  if (header.kind != MessageKind::kLands || payload.size() != static_cast<size_t>(layout_.m)) {
+    ++dropped_;
+    return;
+  }
+  if (device_ == nullptr) return;
+  for (int a = 0; a < layout_.m; ++a) {
+    const PeerId peer{Role::kAttention, Rank{a}};
+    if (device_->ReaderOf(peer) != mate || RemoteOf(peer) == nullptr) continue;
+    const bool reads = payload[static_cast<size_t>(a)] == std::byte{1};
+    if (reads && device_->MapsLanding(mate)) {
+      device_->ReadsRemotely(peer);
+    } else {
+      device_->NoteRefusal(reads ? "landing memory of " + ToString(mate) + " is not mapped"
+                                 : ToString(mate) + " does not read GPU memory of " +
+                                       ToString(peer) + " for its node");
+    }
+  }
 }
 
 std::vector<PeerId> NetworkTransport::WhoReadsOurs() const {
@@ -919,6 +977,11 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
   JANUS_ASSIGN_OR_RETURN(Segment own, CreateSharedSegment(layout, fd));
   Offer offer;
   offer.segment = fd.get();
+  if (reads && worker->no_reads().empty()) {
+    if (const Status landing = device->AllocateLanding(); !landing.ok()) {
+      device->NoteRefusal("no landing memory: " + landing.message());
+    }
+  }
   if (device != nullptr) device->PutInto(offer);
   offer.address = worker->address();
   offer.transport = [&](PeerId peer) {

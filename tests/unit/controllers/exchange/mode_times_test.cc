@@ -60,6 +60,55 @@ TEST(RoundSeconds, OfDirectAreItsBytesOverTheBusiestCard) {
   EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, kSlow)), out + back + 2e-4, 1e-6);
 }
 
+// DeepSeek-V3 on H200s: 16 attention and 32 expert instances in nodes of 8, 64 rows each, cards of
+// 50 GB/s.
+ExchangeRound OfGpus(double rows = 64) {
+  ExchangeRound round = RoundOf(2, 8, 4, 8, rows);
+  round.row_bytes = 14336;
+  round.top_k = 8;
+  round.experts = 256;
+  round.in_gpus = true;
+  return round;
+}
+constexpr MeasuredLink kFast = {2e-6, 50e9, 1e-6};
+
+double Bytes(const std::vector<ExchangeMessage>& messages) {
+  return std::accumulate(messages.begin(), messages.end(), 0.0,
+                         [](double sum, const ExchangeMessage& one) { return sum + one.bytes; });
+}
+
+TEST(ReadsOf, AreOfEachRowOnceForEachNodeAndOfEachContributionOnce) {
+  const ExchangeRound round = OfGpus();
+  const double rows = 16 * 64 * 14336;
+  EXPECT_NEAR(Bytes(ReadsOf(kDirect, round, true)), 32 * rows, 1);
+  for (const ExchangeMode mode : {kSingle, kParallel}) {
+    EXPECT_NEAR(Bytes(ReadsOf(mode, round, true)), 4 * rows, 1);
+    EXPECT_LT(Bytes(MessagesOf(mode, round, true)), rows / 100) << "heads alone";
+  }
+  for (const ExchangeMode mode : kExchangeModes) {
+    EXPECT_NEAR(Bytes(ReadsOf(mode, round, false)), 8 * rows, 1);
+  }
+  ExchangeRound through_hosts = round;
+  through_hosts.in_gpus = false;
+  EXPECT_TRUE(ReadsOf(kParallel, through_hosts, true).empty());
+}
+
+TEST(RoundSeconds, OnGpusTwoPhasesPayWhereRowsStayThere) {
+  ExchangeRound round = OfGpus();
+  const NodeLinks links = LinksOf(round, kFast);
+  // Rows fill the busiest card: an attention instance's, from which all expert instances read.
+  const double direct = 32 * 64 * 14336 / 50e9;
+  EXPECT_NEAR(RoundSeconds(kDirect, round, links), direct + 8 * 64 * 14336 / 50e9, 5e-5);
+  EXPECT_LT(RoundSeconds(kParallel, round, links), 0.6 * RoundSeconds(kDirect, round, links));
+  EXPECT_LT(RoundSeconds(kParallel, round, links), RoundSeconds(kSingle, round, links));
+  // Small rounds wait for the hand-overs within nodes.
+  const ExchangeRound small = OfGpus(2);
+  EXPECT_GT(RoundSeconds(kParallel, small, links), RoundSeconds(kDirect, small, links));
+  // Bundles in host memory cost more than they save.
+  round.in_gpus = false;
+  EXPECT_GT(RoundSeconds(kParallel, round, links), RoundSeconds(kDirect, round, links));
+}
+
 TEST(RoundSeconds, WithTheGateOnAttentionOnlyNeededRowsCount) {
   ExchangeRound round = RoundOf(1, 1, 2, 1, 64);
   const double back = 4 * 64 * (1024 + 4.0) / 2.5e6 + 2 * 64 / 2.5e6;

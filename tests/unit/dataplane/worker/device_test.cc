@@ -30,7 +30,7 @@ class NamedContext final : public kernels::Context {
   Result<std::unique_ptr<kernels::Event>> MakeTimedEvent() override { return None(); }
   Result<Seconds> TimeBetween(kernels::Event&, kernels::Event&) override { return None(); }
   kernels::NetworkMemory network_memory() const override { return kernels::NetworkMemory::kHost; }
-  Status AdmitNetwork() override { return None(); }
+  Status AdmitNetwork(kernels::NetworkUse) override { return None(); }
 
  protected:
   Result<std::byte*> AllocateDeviceMemory(size_t) override { return None(); }

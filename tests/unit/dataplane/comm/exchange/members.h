@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -16,36 +17,55 @@
 
 namespace janus::dataplane {
 
-// All members of an epoch and their exchanges; rounds are driven from the test's thread.
+// All members of an epoch and their exchanges; rounds are driven from the test's thread. Each
+// member may have a device, on which it writes and reads what the exchange keeps there.
 class Members {
  public:
+  // Connected members with devices, by member index; they outlive this.
+  Members(ExchangeMode mode, const ExchangeShape& shape, DeviceNetwork connected,
+          const std::vector<kernels::Context*>& contexts)
+      : shape_(shape),
+        mode_(mode),
+        network_(std::move(connected.network)),
+        slots_(std::move(connected.slots)) {
+    for (size_t i = 0; i < contexts.size(); ++i) devices_.push_back({contexts[i], {}});
+    Make();
+  }
   Members(const NetworkKind& kind, ExchangeMode mode, const ExchangeShape& shape)
       : shape_(shape),
         mode_(mode),
         network_(kind.connect(LayoutFor(mode, shape, PeerId{}), WaitPolicy())) {
-    for (auto& member : network_.members) member = RelayOver(mode, shape, std::move(member));
-    for (int a = 0; a < shape.m; ++a) {
-      attention_.push_back(std::move(*MakeAttentionExchange(shape, network_.attention(a))));
-    }
-    for (int e = 0; e < shape.n; ++e) {
-      experts_.push_back(std::move(*MakeExpertExchange(shape, network_.experts(e))));
+    slots_.resize(network_.members.size());
+    devices_.resize(network_.members.size());
+    Make();
+  }
+  // Ends the devices' work first, also after a failure.
+  ~Members() {
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
+    for (bool ended = false; !ended && MonotonicClock::now() < deadline;) {
+      ended = true;
+      for (auto& exchange : attention_) ended = exchange->LetGo() && ended;
+      for (auto& exchange : experts_) ended = exchange->LetGo() && ended;
     }
   }
 
   AttentionExchange& attention(int rank) { return *attention_[static_cast<size_t>(rank)]; }
   ExpertExchange& experts(int rank) { return *experts_[static_cast<size_t>(rank)]; }
   Network& network() { return network_; }
+  DeviceSlots* slots(int member) { return slots_[static_cast<size_t>(member)].get(); }
   // Large messages move only while their sender is inside Wait too. So each wait lets all other
   // members make progress, because the test's thread drives all of them.
   void LetAllTakeTurns(bool on = true) { pump_ = on; }
 
   void PostRows(const RoundPlan& plan, int a) {
     const int rows = plan.rows[static_cast<size_t>(a)];
-    std::byte* to = attention(a).Rows(plan.key.micro_batch).data();
+    std::byte* const there = attention(a).DeviceRows(plan.key.micro_batch);
+    std::byte* const to = there != nullptr ? there : attention(a).Rows(plan.key.micro_batch).data();
     for (int row = 0; row < rows; ++row) {
-      const std::vector<std::byte> bytes = BytesOfRow(plan, a, row);
-      std::copy(bytes.begin(), bytes.end(), to + static_cast<size_t>(row) * shape_.row_bytes());
+      Write(a, to + static_cast<size_t>(row) * shape_.row_bytes(), BytesOfRow(plan, a, row),
+            there != nullptr);
     }
+    AwaitBeforePost(a, attention(a));
     if (shape_.gate == GateSide::kAttention) {
       const ChosenExperts chosen = attention(a).Choices(plan.key.micro_batch, rows);
       std::ranges::copy(ChosenIn(plan, a), chosen.ids.begin());
@@ -75,8 +95,13 @@ class Members {
     ASSERT_EQ(arrived.count, plan.rows[static_cast<size_t>(a)]);
     if (shape_.gate == GateSide::kAttention) return ExpectNeeded(plan, e, a, arrived, want);
     EXPECT_EQ(arrived.came, arrived.count);
-    EXPECT_TRUE(std::equal(want.begin(), want.end(), arrived.rows)) << e << " of " << a;
+    ASSERT_TRUE(experts(e).StreamWait().ok());
+    in_gpus_ += arrived.on_device ? 1 : 0;
+    EXPECT_EQ(Read(shape_.m + e, arrived.rows, want.size(), arrived.on_device), want)
+        << e << " of " << a;
   }
+  // Messages with rows, and cells with contributions, that were read in GPU memory.
+  int in_gpus() const { return in_gpus_; }
   // With the gate on attention: all choices, and the rows that e or a mate in its node computes.
   void ExpectNeeded(const RoundPlan& plan, int e, int a, const ArrivedRows& arrived,
                     const std::vector<std::byte>& want) {
@@ -138,15 +163,18 @@ class Members {
     const ExpertExchange::Outgoing out =
         experts(e).Begin(plan.key.micro_batch, Rank{a}, static_cast<int>(cells.size()));
     ASSERT_EQ(out.refs.size(), cells.size());
+    std::byte* const there = experts(e).DeviceReplies(plan.key.micro_batch, Rank{a});
+    std::byte* const to = there != nullptr ? there : out.rows;
     if (shape_.sums.on()) WriteSums(plan, a, cells, out.rows);
     for (size_t i = 0; i < cells.size(); ++i) {
       const int row = cells[i] / shape_.top_k, slot = cells[i] % shape_.top_k;
       out.refs[i] = {static_cast<uint16_t>(row), static_cast<uint16_t>(slot),
                      ExpertOf(plan, a, cells[i])};
       if (shape_.sums.on()) continue;
-      const std::vector<std::byte> bytes = BytesOfContribution(plan, a, row, slot);
-      std::copy(bytes.begin(), bytes.end(), out.rows + i * shape_.row_bytes());
+      Write(shape_.m + e, to + i * shape_.row_bytes(), BytesOfContribution(plan, a, row, slot),
+            there != nullptr);
     }
+    AwaitBeforePost(shape_.m + e, experts(e));
     const Status posted = experts(e).Post(plan.key, Rank{a}, MonotonicTime());
     ASSERT_TRUE(posted.ok()) << posted.ToString();
   }
@@ -169,9 +197,13 @@ class Members {
     const auto want = Deliver(plan).contributions[static_cast<size_t>(a)];
     const std::span<const void* const> table = attention(a).Contributions(plan.key.micro_batch);
     ASSERT_EQ(table.size(), want.size());
+    ASSERT_TRUE(attention(a).StreamWait(plan.key).ok());
+    const std::span<const uint8_t> on_device = attention(a).OnDevice(plan.key.micro_batch);
     if (shape_.sums.on()) ExpectSums(plan, a, table);
     for (size_t cell = 0; cell < want.size() && !shape_.sums.on(); ++cell) {
-      EXPECT_EQ(std::memcmp(table[cell], want[cell].data(), want[cell].size()), 0)
+      const bool is_there = !on_device.empty() && on_device[cell] != 0;
+      in_gpus_ += is_there ? 1 : 0;
+      EXPECT_EQ(Read(a, table[cell], want[cell].size(), is_there), want[cell])
           << "attention " << a << " row " << cell / static_cast<size_t>(shape_.top_k) << " slot "
           << cell % static_cast<size_t>(shape_.top_k);
     }
@@ -222,6 +254,60 @@ class Members {
   }
 
  private:
+  struct Device {
+    kernels::Context* context = nullptr;         // null: the host
+    std::vector<std::vector<std::byte>> copied;  // sources of copies that may not have run
+  };
+
+  void Make() {
+    for (size_t i = 0; i < network_.members.size(); ++i) {
+      network_.members[i] =
+          RelayOver(mode_, shape_, std::move(network_.members[i]), slots_[i].get());
+    }
+    for (int a = 0; a < shape_.m; ++a) {
+      attention_.push_back(
+          std::move(*MakeAttentionExchange(shape_, network_.attention(a), slots(a))));
+    }
+    for (int e = 0; e < shape_.n; ++e) {
+      experts_.push_back(
+          std::move(*MakeExpertExchange(shape_, network_.experts(e), slots(shape_.m + e))));
+    }
+  }
+
+  // Writes once earlier work of the device has run, if `to` is there.
+  void Write(int member, std::byte* to, std::vector<std::byte> bytes, bool on_device) {
+    if (!on_device) {
+      std::ranges::copy(bytes, to);
+      return;
+    }
+    Device& device = devices_[static_cast<size_t>(member)];
+    device.copied.push_back(std::move(bytes));
+    const Status copied =
+        device.context->CopyIn(to, device.copied.back().data(), device.copied.back().size());
+    ASSERT_TRUE(copied.ok()) << copied.ToString();
+  }
+  std::vector<std::byte> Read(int member, const void* from, size_t bytes, bool on_device) {
+    std::vector<std::byte> out(bytes);
+    if (!on_device) {
+      if (bytes > 0) std::memcpy(out.data(), from, bytes);
+      return out;
+    }
+    Device& device = devices_[static_cast<size_t>(member)];
+    const Status copied = device.context->CopyOut(out.data(), from, bytes);
+    EXPECT_TRUE(copied.ok()) << copied.ToString();
+    AwaitDevice(device);
+    return out;
+  }
+  static void AwaitDevice(Device& device) {
+    const Status waited = device.context->Wait();
+    EXPECT_TRUE(waited.ok()) << waited.ToString();
+    device.copied.clear();
+  }
+  void AwaitBeforePost(int member, const Exchange& exchange) {
+    Device& device = devices_[static_cast<size_t>(member)];
+    if (device.context != nullptr && exchange.PostsBehindGpu()) AwaitDevice(device);
+  }
+
   bool IsNeeded(const RoundPlan& plan, int e, int a, int row) const {
     const auto node = [&](int rank) {
       return mode_ == ExchangeMode::kDirect ? rank
@@ -255,6 +341,9 @@ class Members {
   const ExchangeShape shape_;
   const ExchangeMode mode_;
   Network network_;
+  std::vector<std::unique_ptr<DeviceSlots>> slots_;
+  std::vector<Device> devices_;  // by member
+  std::atomic<int> in_gpus_{0};
   bool pump_ = false;
   std::vector<std::unique_ptr<AttentionExchange>> attention_;
   std::vector<std::unique_ptr<ExpertExchange>> experts_;

@@ -470,6 +470,59 @@ TEST_F(HandshakeTest, APeerThatSharesMemoryIsRefusedOverTcpAndTheRightOneIsAwait
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
+// Of its GPU memory a member offers its slots to the other role, and landing memory to its own.
+TEST(Offers, AreOfSlotsToTheOtherRoleAndOfLandingMemoryToTheOwn) {
+  ExchangeShape shape = Shape();
+  shape.n = 2;
+  shape.node_of = {0, 0, 0};
+  const TransportLayout layout = LayoutFor(ExchangeMode::kTwoPhaseSingle, shape, PeerId{});
+  const TempFolder folder;
+  ConnectOptions options = TestOptions();
+  std::vector<std::unique_ptr<ExchangeListener>> listeners;
+  for (int member = 0; member < 3; ++member) {
+    options.addresses.push_back("unix:" + folder.path() + "/" + std::to_string(member));
+    listeners.push_back(*ExchangeListener::Create(options.addresses.back()));
+  }
+  const auto size_of = [](const Fd& fd) {
+    return fd ? static_cast<int>(lseek(fd.get(), 0, SEEK_END)) : -1;
+  };
+  // [member][peer]: the size of the memory that the member was offered. Slots of member i have i +
+  // 1 bytes, its landing memory has 10 more.
+  int offered[3][3] = {};
+  using Connected = Result<std::vector<ConnectedPeer>>;  // kept until all are
+  std::vector<std::future<Connected>> connecting;
+  for (int member = 0; member < 3; ++member) {
+    connecting.push_back(std::async(std::launch::async, [&, member]() -> Connected {
+      TransportLayout own = layout;
+      own.self = MemberAt(layout, member);
+      const Fd segment(memfd_create("segment", MFD_CLOEXEC));
+      const Fd slots(memfd_create("slots", MFD_CLOEXEC));
+      const Fd landing(memfd_create("landing", MFD_CLOEXEC));
+      if (ftruncate(slots.get(), member + 1) != 0 || ftruncate(landing.get(), member + 11) != 0) {
+        return Internal("memory");
+      }
+      Offer offer;
+      offer.segment = segment.get();
+      offer.device = slots.get();
+      offer.landing = landing.get();
+      offer.transport = [](PeerId) { return PairTransport::kSharedMemory; };
+      offer.map_device = [&](PeerId peer, const Fd& fd) {
+        offered[member][MemberIndex(layout, peer)] = size_of(fd);
+        return true;
+      };
+      return ConnectPeers(own, options, offer, *listeners[static_cast<size_t>(member)], {});
+    }));
+  }
+  std::vector<Connected> connected;
+  for (std::future<Connected>& one : connecting) connected.push_back(one.get());
+  for (const Connected& one : connected) EXPECT_TRUE(one.ok()) << one.status().ToString();
+  EXPECT_EQ(offered[0][1], 2);
+  EXPECT_EQ(offered[0][2], 3);
+  EXPECT_EQ(offered[1][0], 1);
+  EXPECT_EQ(offered[1][2], 13);
+  EXPECT_EQ(offered[2][1], 12);
+}
+
 TEST(ListeningSocket, NamesAnAddressThatIsNone) {
   for (const char* address : {"", "/tmp/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:host:1",
                               "tcp:127.0.0.1:70000", "tcp:127.0.0.1:1x", "tcp:[::1:80"}) {

@@ -73,6 +73,27 @@ TEST(ChooseMode, SaysWithWhichFiguresAndAgainstWhat) {
   EXPECT_LE(chosen.why.size(), kMostWhy);
 }
 
+constexpr MeasuredLink kFast = {2e-6, 50e9, 1e-6};
+
+TEST(ChooseMode, LeavesDirectOnGpusIfRowsStayThere) {
+  const Topology topology = TopologyOf(16, 32, 8);
+  PlannedService planned = Planned();
+  planned.model.hidden = 7168;
+  planned.model.moe.top_k = 8;
+  planned.plan.effective.mode = kDirect;
+  planned.plan.effective.device = Device::kCuda;
+  LinksReported reported = Reported(topology, kFast);
+  reported.rows_per_step = 64;
+  ChosenMode chosen = ChooseMode(topology, planned, reported, OnExperts(kDirect), true);
+  EXPECT_EQ(chosen.way, OnExperts(kDirect)) << chosen.why;
+  EXPECT_TRUE(chosen.why.ends_with("64 rows of an instance, through host memory")) << chosen.why;
+  reported.in_gpus = true;
+  chosen = ChooseMode(topology, planned, reported, OnExperts(kDirect), true);
+  EXPECT_EQ(chosen.way, OnExperts(kTwoPhaseParallel)) << chosen.why;
+  EXPECT_TRUE(chosen.why.ends_with("64 rows of an instance, which stay in GPUs")) << chosen.why;
+  EXPECT_EQ(ChooseMode(topology, planned, reported, chosen.way, true).way, chosen.way);
+}
+
 // Each expert instance has `slots` of the model's experts, from the first one that its rank has
 // with `stride`; several layers.
 void Place(int slots, int stride, int experts, Topology& topology) {
@@ -365,6 +386,27 @@ TEST(LinksReportedBy, NamesNodesAndCountsRows) {
   EXPECT_EQ(reported.links.at({"a0", "e0"}), kSlow);
   EXPECT_EQ(reported.not_measured, "a0 to e1: its answers took too long");
   EXPECT_DOUBLE_EQ(reported.rows_per_step, 8);
+}
+
+TEST(LinksReportedBy, KnowsThatRowsStayInGpusIfAllLinksToExpertsSaySo) {
+  Statistics answer = Answer(7);
+  EXPECT_FALSE(LinksReportedBy(Record(), &answer).in_gpus);
+  const auto set = [&](const std::string& transport) {
+    for (InstanceStatistics& one : answer.instances) {
+      for (PeerLink& link : one.links) link.transport = transport;
+    }
+  };
+  set("UCX rc_mlx5/mlx5_0:1, GPU memory");
+  EXPECT_TRUE(LinksReportedBy(Record(), &answer).in_gpus);
+  // Attention instances exchange no rows.
+  answer.instances.front().links.push_back({Role::kAttention, Rank{0}, "shared memory"});
+  EXPECT_TRUE(LinksReportedBy(Record(), &answer).in_gpus);
+  for (InstanceStatistics& one : answer.instances) {
+    for (PeerLink& link : one.links) {
+      if (link.role == Role::kExperts) link.transport = "UCX rc_mlx5/mlx5_0:1, GPU memory one way";
+    }
+  }
+  EXPECT_FALSE(LinksReportedBy(Record(), &answer).in_gpus);
 }
 
 TEST(LinksReportedBy, SeesWhereEachNodeHasOneInstance) {
