@@ -8,8 +8,6 @@
 namespace janus::controllers {
 namespace {
 
-constexpr double kReactedTo_s = 60;
-
 void Sum(const Unit::Counters& one, Unit::Counters& all) {
   all.steps += one.steps;
   all.decode_tokens += one.decode_tokens;
@@ -82,7 +80,7 @@ Observation Observer::Look(const Fleet& fleet, Recorder& recorder, const Wish& w
   seen.starting = fleet.CountStarting();
   World& world = seen.world;
   world.time_seconds = now;
-  world.arrivals = {arrivals_.Over(now, kReactedTo_s),
+  world.arrivals = {arrivals_.Over(now, ArrivalWindows(scaling_).front()),
                     arrivals_.Over(now, RecentArrivals::kLongest_s)};
   const Recorder::Recent recent = recorder.TakeRecent();
   if (recent.finished > 0) {

@@ -222,10 +222,8 @@ class Ticking {
     next_.looked = answered_;
     const bool was_late = WasLate(*statistics_);
     const bool is_first = !next_.looks.last_time_seconds;
-    controllers::ObserveOptions options{.tpot = policy->tpot, .ttft = policy->ttft};
-    if (spec_.timed) {
-      for (double& seconds : options.windows_seconds) seconds /= spec_.timed->time_scale;
-    }
+    const controllers::ObserveOptions options{policy->tpot, policy->ttft,
+                                              controllers::ArrivalWindows(*policy)};
     const janus::Result<controllers::World> world =
         controllers::WorldFrom(look, options, next_.looks);
     if (!world.ok()) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "controllers/scaling/demand.h"
 #include "tests/unit/controllers/simulate/worlds.h"
 
@@ -43,6 +46,28 @@ TEST(Observer, ABacklogIsNoArrival) {
   const Demand when_ready = WhenReady(seen.world, world.scaling, 100, until);
   EXPECT_GT(WithBacklog(when_ready, seen.world, world.scaling, 100, until).requests_per_second,
             when_ready.requests_per_second + 20);
+}
+
+// The same windows as of a service.
+TEST(Observer, ArrivalsAreAveragedOverTheInterval) {
+  for (const double interval : {15., 120.}) {
+    Simulated world;
+    world.scaling.interval_seconds = interval;
+    Scripted policy({Separated(2, 8)}, interval);
+    std::vector<SimulatedRequest> requests = Steadily(10, 600, 300, 100, 1);
+    for (SimulatedRequest more : Steadily(20, 60, 300, 100, 2)) {
+      more.arrival += 420;
+      requests.push_back(more);
+    }
+    std::ranges::sort(requests, {}, &SimulatedRequest::arrival);
+    world.Run(requests, policy);
+    const auto seen = std::ranges::find(
+        policy.looks, 480., [](const Observation& look) { return look.world.time_seconds; });
+    ASSERT_NE(seen, policy.looks.end());
+    const ArrivalWindow& front = seen->world.arrivals.front();
+    EXPECT_EQ(front.window_seconds, interval);
+    EXPECT_NEAR(front.requests_per_second, interval < 60 ? 30 : 20, 5);
+  }
 }
 
 TEST(Observer, CountsInstancesOfAllPools) {

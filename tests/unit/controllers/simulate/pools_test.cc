@@ -78,6 +78,7 @@ TEST(Growth, AStepOfTenTimesTheLoadIsMetWithinTwoStarts) {
   for (const int max_pools : {1, 4}) {
     Simulated world;
     world.scaling.max_pools = max_pools;
+    world.scaling.interval_seconds = 60;
     world.scaling.attention.max = world.scaling.experts.max = 96;
     world.machinery.start_s = kStart_s;
     const auto requests = Step(3, kStep_s, 2400);

@@ -512,6 +512,7 @@ TEST_F(ScalingTest, ArrivalsAreAveragedOnTheClockOfTimedDevices) {
   ASSERT_TRUE(ticks.ok()) << ticks.status().ToString();
   ASSERT_FALSE(ticks->empty());
   EXPECT_EQ(ticks->back().world.arrivals.back().window_seconds, 300.0 / 8);
+  EXPECT_EQ(ticks->back().world.arrivals.front().window_seconds, 15) << "the interval";
 }
 
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
