@@ -35,6 +35,7 @@ from load_trial import attainment_of, draw_requests, write_trace  # noqa: E402
 from made_model import bf16, vocabulary, write_mixtral  # noqa: E402
 
 BIN = ROOT / "build" / "dev" / "bin"
+FIRST_TOKEN = 10  # seconds, the target
 
 
 def say(what, **figures):
@@ -88,7 +89,8 @@ def service(args, model, roles, micro_batches=0):
     if args.wrong_experts != 1:
         wanted["experts"]["hardwareProfile"] = "wrong"
     wanted["experts"]["placement"] = {"rebalanceIntervalSeconds": scaled(3600, 60)}
-    spec = {"slo": {"tpot": {"targetMilliseconds": round(args.tpot / args.time_scale)}}, "device": "Timed", "roles": wanted,
+    spec = {"slo": {"tpot": {"targetMilliseconds": round(args.tpot / args.time_scale)},
+                    "ttft": {"targetMilliseconds": round(1000 * FIRST_TOKEN / args.time_scale)}}, "device": "Timed", "roles": wanted,
             "timed": {"hardware": "H200", "model": args.model, "scale": args.scale, "timeScale": args.time_scale},
             "scaling": {"intervalSeconds": scaled(15), "pendingTimeoutSeconds": scaled(1200)}}
     if micro_batches:
@@ -437,7 +439,7 @@ def simulate(args, trace, first, start):
     it gets `scale` times as many requests, which come apart and so are easier to serve."""
     for scale, policies in (("--timed-scale", "ours,static,oracle"), ("--scale", "whole,hpa")):
         command = [BIN / "janusctl", "simulate", "--model", args.model, "--hardware", "H200", "--trace", trace, scale, str(args.scale),
-                   "--tpot-milliseconds", str(args.tpot), "--ttft-seconds", "10", "--interval-seconds", "15", "--start-seconds", str(start),
+                   "--tpot-milliseconds", str(args.tpot), "--ttft-seconds", str(FIRST_TOKEN), "--interval-seconds", "15", "--start-seconds", str(start),
                    "--predictor", "None", "--policies", policies, "--json"]
         done = subprocess.run(command + (["--first-counts", first] if first and "ours" in policies else []),
                               capture_output=True, text=True, check=False)
@@ -449,7 +451,7 @@ def simulate(args, trace, first, start):
 
 
 def attainment(args, lines):
-    figures = attainment_of(lines, args.tpot / args.time_scale / 1000)
+    figures = attainment_of(lines, args.tpot / args.time_scale / 1000, FIRST_TOKEN / args.time_scale)
     say("attainment", **figures)
     return figures["percent"]
 

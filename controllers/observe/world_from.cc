@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/format.h"
+#include "controllers/scaling/arrivals.h"
 
 namespace janus::controllers {
 namespace {
@@ -113,6 +114,7 @@ std::vector<ArrivalWindow> ArrivalsOf(const GatewayTotals& totals,
     out.push_back({recent.seconds, (came.arrived + came.unread) / recent.seconds,
                    (came.prompt_tokens + came.unread * prompt) / recent.seconds});
   }
+  if (out.size() > 1) out[0] = ReactedTo(out[0], out[1]);
   return out;
 }
 

@@ -31,7 +31,8 @@ struct Look {
 struct ObserveOptions {
   LatencyTarget tpot;
   std::optional<LatencyTarget> ttft = {};
-  // Over which arrivals are averaged, shortest first; the last also tells the lengths.
+  // Over which arrivals are averaged, shortest first (ReactedTo has the first two); the last also
+  // tells the lengths.
   std::vector<double> windows_seconds = {15, 60, 300};
   uint64_t warm_up_steps = 100;  // of an instance, which are not measured
 };

@@ -1,6 +1,5 @@
 #include "controllers/scaling/policy.h"
 
-#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -64,12 +63,6 @@ Behavior DefaultScaleUp() {
 
 Behavior DefaultScaleDown() {
   return {300, SelectRule::kMax, {{RateRule::Unit::kPercent, 100, 15}}};
-}
-
-std::vector<double> ArrivalWindows(const ScalingPolicy& policy) {
-  const double longest = 300 / policy.times_faster;
-  const double shortest = std::clamp(policy.interval_seconds, longest / 20, longest);
-  return {shortest, std::max(shortest, longest / 5), longest};
 }
 
 Status Validate(const ScalingPolicy& policy) {

@@ -114,10 +114,6 @@ struct ScalingPolicy {
   friend bool operator==(const ScalingPolicy&, const ScalingPolicy&) = default;
 };
 
-// Over which arrivals are averaged, in seconds, shortest first. Decisions react to the shortest:
-// the interval, but at least 15 s, as in less the number is chance, and at most five minutes.
-std::vector<double> ArrivalWindows(const ScalingPolicy& policy);
-
 // InvalidArgument names the field, its value and what is wanted.
 Status Validate(const ScalingPolicy& policy);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "controllers/scaling/arrivals.h"
 #include "controllers/scaling/demand.h"
 
 namespace janus::controllers {
@@ -80,7 +81,8 @@ Observation Observer::Look(const Fleet& fleet, Recorder& recorder, const Wish& w
   seen.starting = fleet.CountStarting();
   World& world = seen.world;
   world.time_seconds = now;
-  world.arrivals = {arrivals_.Over(now, ArrivalWindows(scaling_).front()),
+  const std::vector<double> windows = ArrivalWindows(scaling_);
+  world.arrivals = {ReactedTo(arrivals_.Over(now, windows[0]), arrivals_.Over(now, windows[1])),
                     arrivals_.Over(now, RecentArrivals::kLongest_s)};
   const Recorder::Recent recent = recorder.TakeRecent();
   if (recent.finished > 0) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "controllers/scaling/arrivals.h"
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/pass/wake_time.h"

@@ -1,6 +1,7 @@
 """A trace of requests whose rate changes, and what its requests got: for trials with `janusctl load --trace`."""
 
 import csv
+import math
 import random
 
 WINDOW = 15  # seconds of the trace
@@ -25,13 +26,13 @@ def write_trace(path, requests):
         csv.writer(file).writerows([("arrival_s", "input_tokens", "output_tokens"), *requests])
 
 
-def attainment_of(lines, target_seconds):
-    """Shares of the requests that kept the target, by the lines of `janusctl load`: of all, and of those that arrived from the
+def attainment_of(lines, target_seconds, ttft_seconds=math.inf):
+    """Shares of the requests that kept the targets, by the lines of `janusctl load`: of all, and of those that arrived from the
     first window on that attains again after the first violation."""
     windows = {}  # by the window of the trace in which they arrived: kept, all
     for one in lines:
         counts = windows.setdefault(int(one["arrival_seconds"] // WINDOW), [0, 0])
-        counts[0] += not one["error"] and one["tpot_seconds"] <= target_seconds
+        counts[0] += not one["error"] and one["tpot_seconds"] <= target_seconds and one["ttft_seconds"] <= ttft_seconds
         counts[1] += 1
     missed = [w for w in sorted(windows) if windows[w][0] < 0.95 * windows[w][1]]
     mended = next((w for w in sorted(windows) if missed and w > missed[0] and w not in missed), 0)

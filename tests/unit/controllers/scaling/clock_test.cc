@@ -93,22 +93,6 @@ TEST_P(Clock, DecisionsOfAFasterClockAreTheSame) {
   EXPECT_FALSE(real.memory.bursts.weights.empty());
 }
 
-TEST(ArrivalWindows, BeginWithTheInterval) {
-  const auto of = [](double interval, double faster) {
-    ScalingPolicy policy;
-    policy.interval_seconds = interval;
-    policy.times_faster = faster;
-    return ArrivalWindows(policy);
-  };
-  using Windows = std::vector<double>;
-  EXPECT_EQ(of(1, 1), (Windows{15, 60, 300}));
-  EXPECT_EQ(of(15, 1), (Windows{15, 60, 300}));
-  EXPECT_EQ(of(60, 1), (Windows{60, 60, 300}));
-  EXPECT_EQ(of(120, 1), (Windows{120, 120, 300}));
-  EXPECT_EQ(of(3600, 1), (Windows{300, 300, 300}));
-  EXPECT_EQ(of(1, 10), (Windows{1.5, 6, 30}));
-}
-
 INSTANTIATE_TEST_SUITE_P(Forecasts, Clock,
                          testing::Values(ForecastKind::kNone, ForecastKind::kEwma,
                                          ForecastKind::kSeasonal));

@@ -49,7 +49,7 @@ TEST(Observer, ABacklogIsNoArrival) {
 }
 
 // The same windows as of a service.
-TEST(Observer, ArrivalsAreAveragedOverTheInterval) {
+TEST(Observer, ArrivalsAreAveragedOverAMinuteOrSinceTheyJumped) {
   for (const double interval : {15., 120.}) {
     Simulated world;
     world.scaling.interval_seconds = interval;
@@ -61,12 +61,18 @@ TEST(Observer, ArrivalsAreAveragedOverTheInterval) {
     }
     std::ranges::sort(requests, {}, &SimulatedRequest::arrival);
     world.Run(requests, policy);
-    const auto seen = std::ranges::find(
-        policy.looks, 480., [](const Observation& look) { return look.world.time_seconds; });
-    ASSERT_NE(seen, policy.looks.end());
-    const ArrivalWindow& front = seen->world.arrivals.front();
-    EXPECT_EQ(front.window_seconds, interval);
-    EXPECT_NEAR(front.requests_per_second, interval < 60 ? 30 : 20, 5);
+    const auto seen_at = [&](double time) {
+      const auto seen = std::ranges::find(
+          policy.looks, time, [](const Observation& look) { return look.world.time_seconds; });
+      EXPECT_NE(seen, policy.looks.end());
+      return seen == policy.looks.end() ? ArrivalWindow() : seen->world.arrivals.front();
+    };
+    EXPECT_EQ(seen_at(480).window_seconds, std::max(interval, 60.));
+    EXPECT_NEAR(seen_at(480).requests_per_second, interval < 60 ? 30 : 20, 5);
+    if (interval > 15) continue;
+    EXPECT_EQ(seen_at(435).window_seconds, 15) << "they have jumped";
+    EXPECT_NEAR(seen_at(435).requests_per_second, 30, 8);
+    EXPECT_EQ(seen_at(420).window_seconds, 60);
   }
 }
 

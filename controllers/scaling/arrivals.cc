@@ -1,0 +1,21 @@
+#include "controllers/scaling/arrivals.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace janus::controllers {
+
+std::vector<double> ArrivalWindows(const ScalingPolicy& policy) {
+  const double longest = 300 / policy.times_faster;
+  const double shortest = std::clamp(policy.interval_seconds, longest / 20, longest);
+  return {shortest, std::max(shortest, longest / 5), longest};
+}
+
+ArrivalWindow ReactedTo(const ArrivalWindow& shortest, const ArrivalWindow& minute) {
+  constexpr double kOneInAHundred = 2.33;  // standard deviations of a normal distribution
+  const double expected = minute.requests_per_second * shortest.window_seconds;
+  const double came = shortest.requests_per_second * shortest.window_seconds;
+  return came > expected + kOneInAHundred * std::sqrt(expected) ? shortest : minute;
+}
+
+}  // namespace janus::controllers
