@@ -145,6 +145,7 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
   void Fail(Status why) {
     if (error_.ok()) error_ = std::move(why);
   }
+  bool has_failed() const { return !error_.ok(); }
   void DropPending(Pending& pending) { stale_ += std::exchange(pending.is_here, false) ? 1 : 0; }
   // Whether the message of the round is here. `slot`: of `owner`; null: this member's own slot.
   // Messages of earlier rounds are dropped; one of a later round waits.
@@ -670,8 +671,10 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
       if (!has_read.ok()) Fail(has_read.status());
       return has_read.ok() && *has_read;
     });
-    if (!in.under_way.empty()) return;
+    // The headers let their readers use what must have landed.
+    if (!in.under_way.empty() || has_failed()) return;
     if (!in.landed.empty()) Fail(device_->SignalLanded(in.landed, mb, NumberOf(*in.round)));
+    if (has_failed()) return;
     const SlotMessage bundle = *in.landing;
     in.landing.reset();
     SpreadRows(l, mb, bundle);

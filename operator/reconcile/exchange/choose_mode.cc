@@ -228,6 +228,13 @@ ExchangeRound RoundOf(const Topology& topology, const Nodes& nodes, const Planne
   return round;
 }
 
+// On GPUs rows may stay in their memory in Direct, but in two phases pass through hosts, if the
+// instances of a node cannot share what lands.
+bool RowsCouldStay(const ServicePlan& plan) {
+  return plan.chooses_mode && plan.effective.device == Device::kCuda && !plan.effective.sums.on() &&
+         plan.effective.compression == Compression::kNone;
+}
+
 // What was free to be chosen: "Direct", "Direct, gate on experts", "gate on experts".
 std::string Called(const ExchangeWay& way, const ServicePlan& plan) {
   if (!plan.chooses_mode) return SideOf(way.gate);
@@ -342,6 +349,22 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
                                 ? "no pair of nodes needs a network"
                                 : "no link was measured; " + reported.not_measured;
     return {kept, Cut(first + Called(kept, plan) + ", without measured links: " + why)};
+  }
+  const bool in_two_phases = current && current->mode != janus::ExchangeMode::kDirect;
+  if (RowsCouldStay(plan) && !reported.devices.empty()) {
+    const ExchangeWay direct{janus::ExchangeMode::kDirect, fallback.gate};
+    if (reported.in_gpus && ForcesNetwork(topology.transport) && IsAllowed(allowed, direct)) {
+      return {direct,
+              "Direct: rows stay in GPUs; in two phases they would not, because "
+              "spec.exchange.transport lets no instances share memory"};
+    }
+    // No figures of Direct compare with this. By those of hosts the next epoch would be Direct, the
+    // one after it in two phases again, and so on.
+    if (in_two_phases && !reported.in_gpus && IsAllowed(allowed, *current)) {
+      return {*current, Name(current->mode) +
+                            ": stays, though rows pass through host memory (the workers' logs say "
+                            "why); spec.exchange.mode: Direct may leave them in GPUs"};
+    }
   }
   size_t measured = 0;
   const NodeLinks links = LinksOf(nodes, reported, measured);

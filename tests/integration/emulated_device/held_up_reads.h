@@ -16,6 +16,7 @@ class HeldUpReads final : public RemoteReads {
 
   Status Begin(PeerId peer, int slot, size_t offset, size_t at, size_t of) override {
     ++begun;
+    if (!begins) return failure;
     bytes += of;
     return under_->Begin(peer, slot, offset, at, of);
   }
@@ -29,6 +30,7 @@ class HeldUpReads final : public RemoteReads {
   size_t bytes = 0;
   bool is_held_up = true;
   Status failure;
+  bool begins = true;  // false: a read fails at its beginning
 
  private:
   DeviceSlots& slots_;

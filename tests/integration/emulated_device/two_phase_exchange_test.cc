@@ -360,6 +360,23 @@ TEST_F(HeldNode, AReadThatFailsIsAnErrorOfItsReader) {
   EXPECT_EQ(waited, reads.failure);
 }
 
+// UCX knew before that the connection is lost.
+TEST_F(HeldNode, NobodyGetsHeadersOfRowsThatCannotBeRead) {
+  HeldUpReads reads(slots(0));
+  reads.failure = Unavailable("GPU memory of attention 0 cannot be read");
+  reads.begins = false;
+  PostAll();
+  const MonotonicTime most = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
+  while (reads.begun < 1) {
+    ASSERT_LT(MonotonicClock::now(), most);
+    ASSERT_FALSE(*Poll(0));
+  }
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_FALSE(*Poll(0));
+    ASSERT_FALSE(*Poll(1));
+  }
+}
+
 // The end's stream has not signalled, for whatever reason: its mate's stream is released by its own
 // host.
 TEST_F(HeldNode, AMateLeavesThoughTheEndsStreamIsBehind) {

@@ -75,13 +75,18 @@ TEST(ChooseMode, SaysWithWhichFiguresAndAgainstWhat) {
 
 constexpr MeasuredLink kFast = {2e-6, 50e9, 1e-6};
 
-TEST(ChooseMode, LeavesDirectOnGpusIfRowsStayThere) {
-  const Topology topology = TopologyOf(16, 32, 8);
+PlannedService PlannedOnGpus() {
   PlannedService planned = Planned();
   planned.model.hidden = 7168;
   planned.model.moe.top_k = 8;
   planned.plan.effective.mode = kDirect;
   planned.plan.effective.device = Device::kCuda;
+  return planned;
+}
+
+TEST(ChooseMode, LeavesDirectOnGpusIfRowsStayThere) {
+  const Topology topology = TopologyOf(16, 32, 8);
+  const PlannedService planned = PlannedOnGpus();
   LinksReported reported = Reported(topology, kFast);
   reported.rows_per_step = 64;
   ChosenMode chosen = ChooseMode(topology, planned, reported, OnExperts(kDirect), true);
@@ -92,6 +97,32 @@ TEST(ChooseMode, LeavesDirectOnGpusIfRowsStayThere) {
   EXPECT_EQ(chosen.way, OnExperts(kTwoPhaseParallel)) << chosen.why;
   EXPECT_TRUE(chosen.why.ends_with("64 rows of an instance, which stay in GPUs")) << chosen.why;
   EXPECT_EQ(ChooseMode(topology, planned, reported, chosen.way, true).way, chosen.way);
+}
+
+// Direct leaves rows in GPUs, two phases do not, because the instances of a node share nothing.
+TEST(ChooseMode, OnGpusDoesNotChangeForEver) {
+  Topology topology = TopologyOf(16, 16, 8);
+  PlannedService planned = PlannedOnGpus();
+  LinksReported reported = Reported(topology, kFast);
+  reported.rows_per_step = 64;
+  reported.devices[{"a0", 0}] = "mlx5_0/1";
+  const ExchangeWay parallel = OnExperts(kTwoPhaseParallel);
+  for (const bool only_for_mode : {true, false}) {
+    const ChosenMode chosen = ChooseMode(topology, planned, reported, parallel, only_for_mode);
+    EXPECT_EQ(chosen.way, parallel) << chosen.why;
+    EXPECT_TRUE(Contains(chosen.why, "spec.exchange.mode: Direct")) << chosen.why;
+    EXPECT_LE(chosen.why.size(), kMostWhy);
+  }
+  // Where rows pass through hosts in every mode, figures compare all modes.
+  planned.plan.effective.sums.bits = 32;
+  EXPECT_FALSE(Contains(ChooseMode(topology, planned, reported, parallel, true).why, "stays,"));
+  planned.plan.effective.sums.bits = 0;
+  // Whether they share memory is known before where a transport is forced.
+  reported.in_gpus = true;
+  topology.transport = ExchangeTransport::kRdma;
+  const ChosenMode chosen = ChooseMode(topology, planned, reported, OnExperts(kDirect), true);
+  EXPECT_EQ(chosen.way, OnExperts(kDirect)) << chosen.why;
+  EXPECT_TRUE(Contains(chosen.why, "spec.exchange.transport")) << chosen.why;
 }
 
 // Each expert instance has `slots` of the model's experts, from the first one that its rank has
