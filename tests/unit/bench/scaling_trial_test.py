@@ -118,7 +118,7 @@ class OtherPolicies(unittest.TestCase):
 
         def load(*_):
             slow = 10 - kept[asked[-1]]
-            return [{"arrival_seconds": 1, "error": "", "tpot_seconds": 9 if i < slow else 0.01} for i in range(10)], self.said
+            return [{"arrival_seconds": 1, "error": "", "tpot_seconds": 9 if i < slow else 0.01, "ttft_seconds": 0.1} for i in range(10)], self.said
 
         for name, other in (("Served", served), ("load", load)):
             self.addCleanup(setattr, scaling_trial, name, getattr(scaling_trial, name))
