@@ -307,6 +307,8 @@ LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics*
       if (link.role == Role::kExperts) {
         ++pairs;
         pairs_in_gpus += link.transport.ends_with(kInGpus);
+        out.some_in_gpus = out.some_in_gpus || link.transport.ends_with(kInGpus) ||
+                           link.transport.ends_with(kInGpusOneWay);
       }
       if (link.measured && link.measured->bytes_per_second > 0) {
         out.links[{self->node, peer->node}] = *link.measured;
@@ -351,7 +353,7 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
     return {kept, Cut(first + Called(kept, plan) + ", without measured links: " + why)};
   }
   const bool in_two_phases = current && current->mode != janus::ExchangeMode::kDirect;
-  if (RowsCouldStay(plan) && !reported.devices.empty()) {
+  if (RowsCouldStay(plan)) {
     const ExchangeWay direct{janus::ExchangeMode::kDirect, fallback.gate};
     if (reported.in_gpus && ForcesNetwork(topology.transport) && IsAllowed(allowed, direct)) {
       return {direct,
@@ -360,7 +362,8 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
     }
     // No figures of Direct compare with this. By those of hosts the next epoch would be Direct, the
     // one after it in two phases again, and so on.
-    if (in_two_phases && !reported.in_gpus && IsAllowed(allowed, *current)) {
+    if (in_two_phases && reported.some_in_gpus && !reported.in_gpus &&
+        IsAllowed(allowed, *current)) {
       return {*current, Name(current->mode) +
                             ": stays, though rows pass through host memory (the workers' logs say "
                             "why); spec.exchange.mode: Direct may leave them in GPUs"};

@@ -27,6 +27,7 @@ struct LinksReported {
   std::string not_measured;  // a pair that was not measured, and why; empty: none
   // Rows and contributions of all pairs stay in GPU memory.
   bool in_gpus = false;
+  bool some_in_gpus = false;  // of some pairs, at least one way
   // RDMA device by node name and index within it, "mlx5_0/1"; none: not listed.
   std::map<std::pair<std::string, int>, std::string> devices;
   // Mean rows of an attention instance in a step; 0: too few steps to tell.

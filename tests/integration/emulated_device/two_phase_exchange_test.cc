@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/gpu_links.h"
 #include "dataplane/worker/connect.h"
 #include "tests/integration/emulated_device/held_up_reads.h"
 #include "tests/support/contains.h"
@@ -266,6 +268,11 @@ TEST(TwoPhaseDevices, RowsGoThroughHostsWhereANodeCannotShareThem) {
     EXPECT_EQ(WaysOf(*members, shape), c.ways);
     EXPECT_TRUE(Contains(members->slots(c.refuser)->refusal(), c.why))
         << members->slots(c.refuser)->refusal();
+    // By which the operator knows that mode Direct may leave rows in GPUs.
+    const std::vector<PeerLink> links =
+        LinksOf(*members->network().members.front(), members->slots(0));
+    EXPECT_TRUE(std::ranges::any_of(
+        links, [](const PeerLink& link) { return link.transport.ends_with(kInGpusOneWay); }));
   }
 }
 

@@ -105,7 +105,7 @@ TEST(ChooseMode, OnGpusDoesNotChangeForEver) {
   PlannedService planned = PlannedOnGpus();
   LinksReported reported = Reported(topology, kFast);
   reported.rows_per_step = 64;
-  reported.devices[{"a0", 0}] = "mlx5_0/1";
+  reported.some_in_gpus = true;  // contributions
   const ExchangeWay parallel = OnExperts(kTwoPhaseParallel);
   for (const bool only_for_mode : {true, false}) {
     const ChosenMode chosen = ChooseMode(topology, planned, reported, parallel, only_for_mode);
@@ -113,7 +113,10 @@ TEST(ChooseMode, OnGpusDoesNotChangeForEver) {
     EXPECT_TRUE(Contains(chosen.why, "spec.exchange.mode: Direct")) << chosen.why;
     EXPECT_LE(chosen.why.size(), kMostWhy);
   }
-  // Where rows pass through hosts in every mode, figures compare all modes.
+  // Where all passes through hosts in every mode, figures compare all modes.
+  reported.some_in_gpus = false;
+  EXPECT_EQ(ChooseMode(topology, planned, reported, parallel, true).way, OnExperts(kDirect));
+  reported.some_in_gpus = true;
   planned.plan.effective.sums.bits = 32;
   EXPECT_FALSE(Contains(ChooseMode(topology, planned, reported, parallel, true).why, "stays,"));
   planned.plan.effective.sums.bits = 0;
@@ -438,6 +441,9 @@ TEST(LinksReportedBy, KnowsThatRowsStayInGpusIfAllLinksToExpertsSaySo) {
     }
   }
   EXPECT_FALSE(LinksReportedBy(Record(), &answer).in_gpus);
+  EXPECT_TRUE(LinksReportedBy(Record(), &answer).some_in_gpus);
+  set("UCX rc_mlx5/mlx5_0:1");
+  EXPECT_FALSE(LinksReportedBy(Record(), &answer).some_in_gpus);
 }
 
 TEST(LinksReportedBy, SeesWhereEachNodeHasOneInstance) {
