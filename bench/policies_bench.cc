@@ -225,7 +225,7 @@ Result RunColumn(const std::string& column, const cli::SimulateOptions& options,
   comparison.belief = comparison.truth = setting;
   comparison.scaling = options.scaling;
   PredictorOptions& exchange = comparison.predictor;
-  exchange.max_micro_batches = 4;
+  exchange.max_micro_batches = kMaxMicroBatches;
   exchange.max_attention = options.scaling.attention.max;
   exchange.max_experts = options.scaling.experts.max;
   comparison.tightens_peers = true;

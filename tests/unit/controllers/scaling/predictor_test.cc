@@ -24,26 +24,20 @@ const Predictor& DeepSeekV3() {
   return predictor;
 }
 
+Predictor OnH100(PredictorOptions options) {
+  options.max_attention = 24;
+  options.max_experts = 16;
+  return *Predictor::Create(On("dbrx", "H100"), options);
+}
+
 const Predictor& Dbrx() {
-  static const Predictor predictor = [] {
-    PredictorOptions options;
-    options.max_attention = 24;
-    options.max_experts = 16;
-    options.max_micro_batches = 3;
-    return *Predictor::Create(On("dbrx", "H100"), options);
-  }();
+  static const Predictor predictor = OnH100({.max_micro_batches = 3});
   return predictor;
 }
 
 // A row takes the time of 16, and a part of a step has at least one.
 const Predictor& Timed() {
-  static const Predictor predictor = [] {
-    PredictorOptions options;
-    options.max_attention = 24;
-    options.max_experts = 16;
-    options.rows_for_one = 16;
-    return *Predictor::Create(On("dbrx", "H100"), options);
-  }();
+  static const Predictor predictor = OnH100({.rows_for_one = 16});
   return predictor;
 }
 
