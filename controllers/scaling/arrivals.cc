@@ -12,10 +12,10 @@ std::vector<double> ArrivalWindows(const ScalingPolicy& policy) {
 }
 
 ArrivalWindow ReactedTo(const ArrivalWindow& shortest, const ArrivalWindow& minute) {
-  constexpr double kOneInAHundred = 2.33;  // standard deviations of a normal distribution
+  constexpr double kSeldom = 3;  // standard deviations: less than one in 700
   const double expected = minute.requests_per_second * shortest.window_seconds;
   const double came = shortest.requests_per_second * shortest.window_seconds;
-  return came > expected + kOneInAHundred * std::sqrt(expected) ? shortest : minute;
+  return came > expected + kSeldom * std::sqrt(expected) ? shortest : minute;
 }
 
 }  // namespace janus::controllers

@@ -14,7 +14,7 @@ namespace janus::controllers {
 std::vector<double> ArrivalWindows(const ScalingPolicy& policy);
 
 // What decisions react to: the arrivals of the minute. Those of the shortest window only where they
-// exceed the minute's by more than chance (less than one in a hundred, if requests are
+// exceed the minute's by more than chance (less than one in 700, if requests are
 // independent): a jump is followed at once, and the noise of few requests is not.
 ArrivalWindow ReactedTo(const ArrivalWindow& shortest, const ArrivalWindow& minute);
 

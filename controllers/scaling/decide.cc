@@ -50,6 +50,11 @@ double LongestPeriod(const ScalingPolicy& policy) {
   return longest;
 }
 
+// A TPOT is infinite where requests come faster than they end.
+std::string Milliseconds(double seconds) {
+  return std::isfinite(seconds) ? Format("%.1f ms", seconds * 1e3) : "without bound";
+}
+
 Counts CountsOf(const RoleState& attention, const RoleState& experts, int pools) {
   const int count = std::max(pools, 1);
   return {attention.ready / count, experts.ready / count, count};
@@ -213,7 +218,7 @@ class Decider {
     ahead_ = WithRoom(ahead_, now);
     ahead_ = Times(ahead_, memory_.behind);
     decision_.demand = now_;
-    if (IsServing()) decision_.current = Steady(current_, now_);
+    if (IsServing()) decision_.current = Steady(current_, now_, SplitThatRuns());
   }
 
   // A service may do far less than the model predicts, for example if sequences that lost their
@@ -336,6 +341,14 @@ class Decider {
     return how;
   }
 
+  // For the predictor; 0, any, where what runs is no choice (any more).
+  int SplitThatRuns() const {
+    const int runs = HowItRuns().micro_batches;
+    const PredictorOptions& options = predictor_.options();
+    const bool is_choice = runs >= options.min_micro_batches && runs <= options.max_micro_batches;
+    return is_choice ? runs : 0;
+  }
+
   // Attainment counts only if decisions are followed. If no more instances may be asked for, misses
   // do not show how large the reserve should be.
   void LearnBudget() {
@@ -345,26 +358,23 @@ class Decider {
     memory_.budget = After(memory_.budget, world_.ended, elapsed, policy_, !memory_.is_at_limit);
   }
 
-  // The observed TPOT at the percentile, over the predicted one for the current load.
+  // The observed TPOT at the percentile, over the predicted one for the current load and the
+  // micro-batches that run: their middle of some intervals. One interval that misses its target may
+  // be chance, and what it added would be taken away in the next.
   void LearnTail(bool is_new) {
     if (!policy_.is_learning || !IsServing()) return;
     const bool is_known = world_.observed.tpot_seconds && *world_.observed.tpot_seconds > 0 &&
                           world_.observed.tpot_requests >= kFewestRequests && IsSettled();
-    double latest = 1;
-    if (is_known) {
+    if (is_known && is_new) {
       // Bursts within the interval are not an error of the model, even with a reserve for them.
       const Demand with_room =
           controllers::WithRoom(now_, world_.time_seconds, memory_, {}, policy_);
-      const double predicted =
-          predictor_.Steady(current_, with_room, policy_, memory_.online.corrections).tpot_seconds;
-      latest = std::clamp(*world_.observed.tpot_seconds / predicted, 1.0, kMostTail);
-      if (is_new) PushBounded(memory_.tails, latest, kMostTails);
+      const Prediction predicted = predictor_.Steady(
+          current_, with_room, policy_, memory_.online.corrections, 1, SplitThatRuns());
+      const double over = *world_.observed.tpot_seconds / predicted.tpot_seconds;
+      PushBounded(memory_.tails, std::clamp(over, 1.0, kMostTail), kMostTails);
     }
     if (memory_.tails.size() >= 3) tail_ = Median(memory_.tails);
-    // A missed target causes an action before the median has moved.
-    if (is_known && *world_.observed.tpot_seconds > policy_.tpot.seconds) {
-      tail_ = std::max(tail_, latest);
-    }
   }
 
   bool IsHeld() {
@@ -470,6 +480,8 @@ class Decider {
     return target;
   }
   double CostOf(Counts c) const { return predictor_.CostOf(c); }
+  // By more than what sums of prices are rounded by.
+  bool IsCheaper(Counts a, Counts b) const { return CostOf(a) < CostOf(b) - 1e-9; }
 
   // The counts that may be asked for now: the policy's bounds, without disabled directions and
   // without counts that could not be placed recently.
@@ -558,13 +570,13 @@ class Decider {
       best = part         ? part->counts
              : is_outside ? NearestAllowed(bounds, predictor_, base_)
                           : std::nullopt;
-      memory_.is_at_limit = !best || (!is_outside && CostOf(*best) <= CostOf(base_));
+      memory_.is_at_limit = !best || (!is_outside && !IsCheaper(base_, *best));
       if (!best) {
         HoldWithoutAny(wanted, UpperLimit(bounds, is_capped));
         return;
       }
       const Limit limit = UpperLimit(bounds, is_capped);
-      if (!is_outside && CostOf(*best) <= CostOf(base_)) {
+      if (!is_outside && !IsCheaper(base_, *best)) {
         Hold(HoldOf(limit),
              Format("%s is not enough; at most %.0f %% of the load is carried within the bounds",
                     NameOf(base_).c_str(), part ? 100 * part->carried : 0),
@@ -574,7 +586,7 @@ class Decider {
       decision_.limited_by = limit;
     } else if (!is_at_risk && !is_outside) {
       if (HoldsForModelError()) return;
-      if (CostOf(*best) >= CostOf(base_)) {
+      if (!IsCheaper(*best, base_)) {
         HoldWhatIsKept(bounds);
         return;
       }
@@ -682,8 +694,9 @@ class Decider {
       if (wanted < runs && (is_new || !IsSettled() || !KeepsPeakWith(wanted, runs))) return;
       // What runs may be no choice any more: then it has no prediction.
       if (std::isfinite(takes)) {
-        decision_.text += Format("; micro-batches: %d (TPOT %.1f ms) instead of %d (%.1f ms)",
-                                 wanted, best.tpot_seconds * 1e3, runs, takes * 1e3);
+        decision_.text +=
+            Format("; micro-batches: %d (TPOT %s) instead of %d (%s)", wanted,
+                   Milliseconds(best.tpot_seconds).c_str(), runs, Milliseconds(takes).c_str());
       }
     }
     memory_.split = wanted;
@@ -714,8 +727,8 @@ class Decider {
       return;
     }
     Hold(Reason::kSatisfied,
-         Format("%s keeps the targets (TPOT %.1f of %.1f ms) and nothing cheaper does%s",
-                NameOf(current_).c_str(), decision_.current.tpot_seconds * 1e3,
+         Format("%s keeps the targets (TPOT %s of %.1f ms) and nothing cheaper does%s",
+                NameOf(current_).c_str(), Milliseconds(decision_.current.tpot_seconds).c_str(),
                 policy_.tpot.seconds * 1e3, InHand().c_str()));
   }
 
@@ -839,10 +852,10 @@ class Decider {
     }
     const Prediction before = Steady(base_, decision_.demand);
     return Format(
-        "%s%s: TPOT at the percentile %.1f ms (target %.1f) becomes %.1f, memory %.0f %% "
+        "%s%s: TPOT at the percentile %s (target %.1f ms) becomes %s, memory %.0f %% "
         "becomes %.0f %%, cost %.4g becomes %.4g (%s)",
-        NameOf(next).c_str(), InHand().c_str(), before.tpot_seconds * 1e3,
-        policy_.tpot.seconds * 1e3, after.tpot_seconds * 1e3, before.kv_share * 100,
+        NameOf(next).c_str(), InHand().c_str(), Milliseconds(before.tpot_seconds).c_str(),
+        policy_.tpot.seconds * 1e3, Milliseconds(after.tpot_seconds).c_str(), before.kv_share * 100,
         after.kv_share * 100, before.cost, after.cost, std::string(ToString(reason)).c_str());
   }
 
@@ -877,6 +890,7 @@ class Decider {
                      const Prediction& prediction) const {
     if (!IsAllowed(bounds, predictor_, c)) return "not allowed by the bounds";
     if (!Keeps(c, decision_.demand, aim_)) {
+      if (!std::isfinite(prediction.pressure)) return "requests come faster than it ends them";
       return Format("at %.0f %% of a target or limit; a change may reach %.0f %%",
                     prediction.pressure * 100, aim_ * 100);
     }

@@ -38,6 +38,12 @@ double StepSeconds(const World& world, const ScalingPolicy& policy) {
   return std::min(MeasuredStep(world), policy.tpot.seconds);
 }
 
+// Not what decisions react to: these have only the intervals that exceed the minute, and a load
+// that is watched by them alone looks like bursts.
+double ArrivingPerMinute(const World& world) {
+  return world.arrivals[world.arrivals.size() > 1 ? 1 : 0].requests_per_second;
+}
+
 // The load that the TPOTs of requests of `life` seconds follow. Sequences follow arrivals, weighted
 // by the share that still runs. A request's TPOT is a mean over its life, so its load is averaged
 // once more. Samples are oldest first, at even intervals.
@@ -237,7 +243,7 @@ void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& po
   sample.demand = now;
   // Waiting requests are not part of the load: they come from an overload, and would ask for room
   // for another one.
-  sample.load = world.arrivals.front().requests_per_second * memory.output_tokens;
+  sample.load = ArrivingPerMinute(world) * memory.output_tokens;
   // Divided by the step, as sequences stay longer if steps are longer. Without a measured step: the
   // keys that the load implies.
   const bool is_measured = world.step && world.step->seconds.step > 0;

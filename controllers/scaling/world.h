@@ -95,7 +95,9 @@ struct InFlight {
 
 struct World {
   double time_seconds = 0;
-  std::vector<ArrivalWindow> arrivals;  // shortest first; decisions react to the shortest
+  // Decisions react to the first. The second, where there is one, is of a minute or longer: by it,
+  // room for bursts is learned.
+  std::vector<ArrivalWindow> arrivals;
   Lengths lengths;
   Occupancy now;
   Observed observed;

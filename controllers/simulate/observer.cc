@@ -82,7 +82,8 @@ Observation Observer::Look(const Fleet& fleet, Recorder& recorder, const Wish& w
   World& world = seen.world;
   world.time_seconds = now;
   const std::vector<double> windows = ArrivalWindows(scaling_);
-  world.arrivals = {ReactedTo(arrivals_.Over(now, windows[0]), arrivals_.Over(now, windows[1])),
+  const ArrivalWindow minute = arrivals_.Over(now, windows[1]);
+  world.arrivals = {ReactedTo(arrivals_.Over(now, windows[0]), minute), minute,
                     arrivals_.Over(now, RecentArrivals::kLongest_s)};
   const Recorder::Recent recent = recorder.TakeRecent();
   if (recent.finished > 0) {

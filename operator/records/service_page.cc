@@ -87,7 +87,8 @@ Node PointTree(const TickRecord& tick) {
 }
 
 std::string CountsOf(const controllers::Configuration& how) {
-  return ToString(InstanceCounts{how.m * how.pools, how.n * how.pools});
+  const std::string all = ToString(InstanceCounts{how.m * how.pools, how.n * how.pools});
+  return how.pools > 1 ? all + " in " + std::to_string(how.pools) + " pools" : all;
 }
 
 Node CandidateTree(const controllers::Candidate& one) {

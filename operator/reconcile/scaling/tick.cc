@@ -361,6 +361,13 @@ class Ticking {
     return out;
   }
 
+  bool HasMaxReplicas() const {
+    for (const auto& role : {spec_.roles.attention.scaling, spec_.roles.experts.scaling}) {
+      if (role && role->max_replicas) return true;
+    }
+    return false;
+  }
+
   bool HasOtherRevisions() const {
     for (const Rollout* pool : pools_) {
       for (const PodSeen& pod : pool->sides.front.AllPods()) {
@@ -377,6 +384,9 @@ class Ticking {
     record.reason = std::string(ToString(decision.reason));
     record.message = decision.text;
     record.limited_by = FieldOf(decision.limited_by);
+    if (decision.limited_by == controllers::Limit::kMax && !HasMaxReplicas()) {
+      record.limited_by = "the most instances that a service of this version may have";
+    }
     record.observed_tpot_microseconds = Microseconds(world.observed.tpot_seconds.value_or(0));
     const controllers::Prediction& predicted =
         decision.verb == Verb::kScale ? decision.chosen : decision.current;

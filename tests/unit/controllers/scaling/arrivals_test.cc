@@ -42,7 +42,7 @@ TEST(ReactedTo, AJumpAtOnceAndChanceNever) {
       chance += reacted(usual) ? 1 : 0;
       jumps += reacted(jump) ? 1 : 0;
     }
-    EXPECT_LT(chance, 0.02 * kMinutes) << rate;
+    EXPECT_LT(chance, 0.01 * kMinutes) << rate;
     EXPECT_GT(jumps, 0.95 * kMinutes) << rate;
   }
   EXPECT_EQ(ReactedTo({15, 0, 0}, {60, 0, 0}).window_seconds, 60) << "nothing came";

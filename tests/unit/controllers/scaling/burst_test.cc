@@ -523,6 +523,7 @@ TEST(Budget, IsNotLearnedFromAsAFaultOfTheModel) {
   Service service;
   service.Live(259, policy, [](int minute) { return minute % 60 == 0 ? 50.0 : 20.0; });
   World world = Seen(service.memory.last_time_seconds + 60, service.at, 20);
+  world.current.micro_batches = service.last.target.how.micro_batches;
   world.observed.tpot_seconds = 0.12;
   world.observed.tpot_requests = 1200;
   const Outcome without = Decide(DeepSeekV3(), policy, world, service.memory);

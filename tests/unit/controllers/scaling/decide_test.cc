@@ -9,6 +9,7 @@
 #include <random>
 
 #include "controllers/scaling/cheapest.h"
+#include "controllers/scaling/demand.h"
 #include "controllers/scaling/log.h"
 #include "controllers/scaling/rates.h"
 #include "tests/support/random.h"
@@ -153,6 +154,86 @@ TEST(Decide, SaysNothingOfMicroBatchesThatAreNoChoice) {
   EXPECT_EQ(out.decision.verb, Verb::kHold) << out.decision.text;
   EXPECT_EQ(out.decision.target.how.micro_batches, 2) << out.decision.text;
   EXPECT_EQ(out.decision.text.find("micro-batches"), std::string::npos) << out.decision.text;
+}
+
+// At half of its load, a service ran three micro-batches as predicted, longer than two would have
+// taken. It took that for an error of the model, and so it kept three, and twice the instances.
+TEST(Decide, StepsOfMoreMicroBatchesThanAreBestAreNoErrorOfTheModel) {
+  ScalingPolicy policy = Policy();
+  policy.tpot.seconds = 0.12;
+  policy.attention.min = policy.attention.max = 3;
+  policy.experts.min = policy.experts.max = 5;
+  Memory memory;
+  int micro_batches = 2;
+  for (int tick = 0; tick < 60; ++tick) {
+    const double requests_per_second = tick == 0 ? 1.1 : 0.2;
+    World world = SeenOfMixtral(15 * tick, 3, 5, micro_batches, requests_per_second);
+    const Prediction runs =
+        Mixtral().Steady(3, 5, ArrivingDemand(world, 130), policy, {}, 1, micro_batches);
+    world.observed.tpot_seconds = runs.tpot_seconds;
+    world.observed.tpot_requests = 100;
+    world.attention.youngest_ready_seconds = world.experts.youngest_ready_seconds = 1e6;
+    Outcome out = Decide(Mixtral(), policy, world, std::move(memory));
+    memory = std::move(out.memory);
+    EXPECT_NEAR(out.decision.current.tpot_seconds, runs.tpot_seconds, 0.05 * runs.tpot_seconds);
+    micro_batches = out.decision.target.how.micro_batches;
+  }
+  for (const double tail : memory.tails) EXPECT_LT(tail, 1.05);
+  EXPECT_EQ(micro_batches, 1);
+}
+
+// An interval that misses its target may be chance. It added instances, and the next interval,
+// which they served, took them away.
+TEST(Decide, AServiceGrowsForMissesThatGoOnAndNotForOne) {
+  const ScalingPolicy policy = Policy();
+  const Settled busy = Settle(policy, {8, 24}, 30);
+  const auto actions = [&](int misses) {
+    Memory memory = busy.memory;
+    Configuration how = busy.last.target.how;
+    int found = 0;
+    for (int i = 1; i <= 60; ++i) {
+      World world = Seen(memory.last_time_seconds + 15, how.m, how.n, 30);
+      world.current.micro_batches = how.micro_batches;
+      const Prediction runs = DeepSeekV3().Steady({how.m, how.n}, ArrivingDemand(world, 400),
+                                                  policy, {}, 1, how.micro_batches);
+      world.observed.tpot_seconds = i <= misses ? 0.14 : runs.tpot_seconds;
+      world.observed.tpot_requests = 400;
+      world.attention.youngest_ready_seconds = world.experts.youngest_ready_seconds = 1e6;
+      Outcome out = Decide(DeepSeekV3(), policy, world, std::move(memory));
+      memory = std::move(out.memory);
+      how = out.decision.target.how;
+      found += out.decision.verb == Verb::kScale;
+    }
+    return found;
+  };
+  EXPECT_EQ(actions(0), 0);
+  EXPECT_EQ(actions(1), 0);
+  EXPECT_GT(actions(8), 0);
+}
+
+// 7 + 7 instances cost more than 5 + 9 of them by a rounding error, and were exchanged for them.
+TEST(Decide, NothingMovesForWhatIsNotCheaper) {
+  const ScalingPolicy policy = Policy();
+  int equal = 0;
+  for (const double requests_per_second : {4.0, 7.0, 10.0, 14.0, 18.0, 22.0, 27.0, 33.0, 40.0}) {
+    const Settled best = Settle(policy, {8, 24}, requests_per_second);
+    for (int moved = -4; moved <= 4; ++moved) {
+      const Counts other = {best.counts.m + moved, best.counts.n - moved};
+      if (other.m < 1 || other.n < DeepSeekV3().FewestExperts()) continue;
+      Memory memory = best.memory;
+      for (int i = 1; i <= 3; ++i) {
+        const World world =
+            Seen(memory.last_time_seconds + 15, other.m, other.n, requests_per_second);
+        const Outcome out = Decide(DeepSeekV3(), policy, world, std::move(memory));
+        memory = out.memory;
+        equal += out.decision.verb == Verb::kHold;
+        if (out.decision.reason != Reason::kCheaper) break;
+        ADD_FAILURE() << "from " << other.m << "A" << other.n << "E at " << requests_per_second
+                      << ": " << out.decision.text;
+      }
+    }
+  }
+  EXPECT_GT(equal, 0);
 }
 
 // An epoch is cheap, but each one interrupts streams.
