@@ -551,6 +551,17 @@ TEST_F(ScalingTest, AdvisorySaysWhatItWouldDo) {
   EXPECT_EQ(sim_.Condition("ScalingReady"), "True/Advisory") << Scaling();
 }
 
+// No maxReplicas stands behind this limit, so none is named.
+TEST_F(ScalingTest, TheMostInstancesThatAServiceMayHaveAreNamedAsThat) {
+  sim_.workers.SetTraffic({.requests_per_second = 1e5});
+  Begin("  scaling: {advisory: true}\n");
+  sim_.Run(Seconds(60));
+  const std::optional<DecisionRecord> decision = LastDecisionOf(sim_.Service());
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->limited_by, "the most instances that a service of this version may have")
+      << Scaling();
+}
+
 // Within one interval (15 s) of the first report.
 TEST_F(ScalingTest, ImpossibleCountersHoldAndNameWhoReportedThem) {
   sim_.workers.SetTraffic({.requests_per_second = 100});
@@ -633,6 +644,9 @@ int Members(SimulatedService& sim) {
 }
 
 TEST_F(ScalingTest, PoolsHaveEqualSharesOfWhatIsDecided) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.RestartOperator();
   sim_.workers.SetTraffic({.requests_per_second = 1});
   Begin("  pools: 2\n");
   sim_.Run(Seconds(120));
@@ -645,6 +659,14 @@ TEST_F(ScalingTest, PoolsHaveEqualSharesOfWhatIsDecided) {
   const std::optional<DecisionRecord> decision = LastDecisionOf(sim_.Service());
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->to.pools, 2);
+  const Node records = RecordsOfDemo(book, sim_.timeline.WallNow());
+  std::string weighed;
+  for (const Node& one : FindAt(records, {"decisions"})->items) {
+    for (const Node& counts : FindAt(one, {"candidates"})->items) {
+      weighed += std::string(TextAt(counts, {"counts"})) + "\n";
+    }
+  }
+  EXPECT_TRUE(Contains(weighed, " in 2 pools\n")) << weighed;
   for (const Role role : {Role::kAttention, Role::kExperts}) EXPECT_EQ(Desired(role) % 2, 0);
   EXPECT_EQ(Pools(sim_), 2);
   EXPECT_EQ(Members(sim_), many) << sim_.MessageOf("Ready");
