@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/prompt_share.h"
 #include "controllers/halving.h"
 #include "controllers/plan/terms.h"
 #include "controllers/replicas/default_slots.h"
@@ -307,6 +308,11 @@ double PromptRowsWithin(double budget, double most, const StepSeconds& step_seco
   return Halve({0, most}, 12, [&](double rows) { return step_seconds(rows) > budget; }).low;
 }
 
+// How long workers let a step with prompts take.
+double PromptStep(const ScalingPolicy& policy) {
+  return kPromptShareOfTpot * policy.tpot.seconds;
+}
+
 // The queue for first tokens if a step of `budget` seconds takes `prompt_rows`.
 PromptLoad QueueOf(const Demand& demand, double servers, double prompt_rows, double budget,
                    double tpot) {
@@ -485,16 +491,16 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   };
   const auto is_in_time = [&] {
     if (!policy.ttft) return true;
-    const double target = policy.tpot.seconds;
+    const double step = PromptStep(policy);
     const double needed =
         PromptRowsNeeded(m * tables_->options.most_rows_per_attention, [&](double prompts) {
-          return TimeToFirstToken(QueueOf(demand, tables_->Servers(m), prompts, target, tpot),
+          return TimeToFirstToken(QueueOf(demand, tables_->Servers(m), prompts, step, tpot),
                                   policy.ttft->percentile) <= share * policy.ttft->seconds;
         });
     if (needed == 0) return true;
     if (needed == kInfinite) return false;
     const double rows = RowsAt(demand, tpot, z).high;
-    return tables_->Shortest(m, n, LoadAt(demand, rows, needed), corrections) <= target;
+    return tables_->Shortest(m, n, LoadAt(demand, rows, needed), corrections) <= step;
   };
   // Memory, batch limit and first token are judged at the actual TPOT, which is below the limit. At
   // the limit they are all worse: what is kept there needs no search.
@@ -553,11 +559,12 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   result.tpot_seconds = is_carried ? high : kInfinite;
   result.kv_share = rows.of_keys * tables_->KeysOfOne(demand) / (m * tables_->KvTokens(demand));
   result.batch_share = rows.high / m / policy.max_batch_per_attention;
+  const double prompt_step = PromptStep(policy);
   const double prompts =
-      PromptRowsWithin(target, m * tables_->options.most_rows_per_attention, [&](double p) {
+      PromptRowsWithin(prompt_step, m * tables_->options.most_rows_per_attention, [&](double p) {
         return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections, split);
       });
-  const PromptLoad queue = QueueOf(demand, tables_->Servers(m), prompts, target, high);
+  const PromptLoad queue = QueueOf(demand, tables_->Servers(m), prompts, prompt_step, high);
   result.prefill_share = PrefillUtilisation(queue);
   result.pressure = std::max({result.tpot_seconds / target, result.kv_share, result.batch_share});
   if (policy.ttft) {
