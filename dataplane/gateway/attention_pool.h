@@ -110,7 +110,7 @@ class AttentionPool {
   // Call it periodically; SetMembers does it too.
   void MoveFromSilent();
   // Sends counts() and what waits here to the attached instances, if anything has changed since the
-  // last report. Called once a second. An instance that attaches gets a report at once.
+  // last report. Called four times a second. An instance that attaches gets a report at once.
   void ReportCounts();
   // What becomes of requests: their callers count it.
   RequestCounts& counts() { return counts_; }
