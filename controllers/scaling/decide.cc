@@ -852,11 +852,20 @@ class Decider {
     }
     const Prediction before = Steady(base_, decision_.demand);
     return Format(
-        "%s%s: TPOT at the percentile %s (target %.1f ms) becomes %s, memory %.0f %% "
+        "%s%s: TPOT at the percentile %s (target %.1f ms) becomes %s%s, memory %.0f %% "
         "becomes %.0f %%, cost %.4g becomes %.4g (%s)",
         NameOf(next).c_str(), InHand().c_str(), Milliseconds(before.tpot_seconds).c_str(),
-        policy_.tpot.seconds * 1e3, Milliseconds(after.tpot_seconds).c_str(), before.kv_share * 100,
-        after.kv_share * 100, before.cost, after.cost, std::string(ToString(reason)).c_str());
+        policy_.tpot.seconds * 1e3, Milliseconds(after.tpot_seconds).c_str(),
+        OfFirstToken(before, after).c_str(), before.kv_share * 100, after.kv_share * 100,
+        before.cost, after.cost, std::string(ToString(reason)).c_str());
+  }
+
+  // Where the first token is what comes too late.
+  std::string OfFirstToken(const Prediction& before, const Prediction& after) const {
+    if (!policy_.ttft || before.ttft_seconds <= policy_.ttft->seconds) return "";
+    return Format(", the first token at %s (target %.1f ms) becomes %s",
+                  Milliseconds(before.ttft_seconds).c_str(), policy_.ttft->seconds * 1e3,
+                  Milliseconds(after.ttft_seconds).c_str());
   }
 
   // Lists the chosen counts, the current ones and their neighbours, each with the reason why it

@@ -269,6 +269,20 @@ TEST(Decide, GrowsAtOnceWhenTheLoadIsTooMuch) {
   EXPECT_FALSE(out.decision.candidates[1].lost_by.empty());
 }
 
+// The TPOT is within its target then, and alone would be no reason to grow.
+TEST(Decide, SaysThatTheFirstTokenIsWhatComesTooLate) {
+  const World world = Seen(0, 6, 16, 25);
+  ScalingPolicy policy = Policy();
+  const Outcome without = Decide(DeepSeekV3(), policy, world, {});
+  EXPECT_NE(without.decision.verb, Verb::kScale) << without.decision.text;
+  policy.ttft = LatencyTarget{0.5, 0.95};
+  const Outcome with = Decide(DeepSeekV3(), policy, world, {});
+  EXPECT_EQ(with.decision.verb, Verb::kScale);
+  EXPECT_EQ(with.decision.reason, Reason::kSloViolated);
+  EXPECT_NE(with.decision.text.find(", the first token at "), std::string::npos)
+      << with.decision.text;
+}
+
 // With three requests in an interval their percentile is noise, and decisions do not use it. Steps
 // and attainment tell of a service that is slower than predicted.
 TEST(Decide, AServiceWithFewRequestsIsCorrectedByItsStepsAndMisses) {
