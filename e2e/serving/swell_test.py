@@ -34,7 +34,7 @@ from served_case import OF_WORKERS, ServedCase  # noqa: E402
 IS_CALM = bool(os.environ.get("JANUS_CALM"))
 HARDWARE, SCALE, TARGET_MS, MOST = ("A100", 16, 120, 5) if IS_CALM else ("H200", 32, 50, 6)
 # (second, requests per second): rates between them change evenly.
-RATES = (((0, 0.2), (60, 0.2), (120, 1.3), (300, 1.3), (360, 0.2), (900, 0.2)) if IS_CALM else
+RATES = (((0, 0.2), (60, 0.2), (120, 1.8), (300, 1.8), (360, 0.2), (900, 0.2)) if IS_CALM else
          ((0, 0.25), (45, 0.25), (75, 2.5), (225, 2.5), (240, 0.25), (420, 0.25)))
 UNDER_LOAD = (120, 300) if IS_CALM else (75, 225)
 # Long enough for a decision to be carried out while the API server is there.
