@@ -101,7 +101,7 @@ enum class Verb {
 // The reason. A table in docs/conditions.md explains each and says what to do.
 enum class Reason {
   // of kScale
-  kSloViolated,  // observed or predicted above the target under the current demand
+  kSloViolated,  // predicted above the target under the current demand, with what misses taught
   kSloAtRisk,    // predicted above the target by the time new instances would be ready
   kMemoryShort,  // keys and values, or sequences, do not fit
   kOutOfBounds,  // too few or too many instances for the policy, or partial pods

@@ -175,6 +175,22 @@ TEST(HeadRoom, IsNotForALoadThatRisesAndStays) {
   EXPECT_LE(after, 1.1 * stays.Gpus()) << service.last.text;
 }
 
+// Decisions react to the intervals that exceed their minute, and to no others. By these alone, a
+// steady load would have bursts.
+TEST(HeadRoom, IsLearnedFromMinutes) {
+  Memory memory;
+  memory.first_time_seconds = 0;
+  memory.output_tokens = 400;
+  for (int i = 0; i < 2000; ++i) {
+    World world = Seen(15 * i, {8, 24}, 20);
+    world.arrivals.push_back(world.arrivals[0]);
+    if (i % 8 == 0) world.arrivals[0] = {15, 40, 32000};
+    RememberLoad(world, ArrivingDemand(world, 400), Policy(), 120, 300, memory);
+  }
+  EXPECT_EQ(BurstAt(memory.bursts, 0.95, 4), 1);
+  EXPECT_EQ(memory.samples.back().level, 20 * 400);
+}
+
 TEST(HeadRoom, IsNotKeptWhereThePolicyForbidsIt) {
   ScalingPolicy policy = Policy();
   policy.most_burst = 1;
