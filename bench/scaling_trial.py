@@ -248,9 +248,9 @@ class Killer(threading.Thread):
 
 class QueueAutoscaler(threading.Thread):
     """The rule of a HorizontalPodAutoscaler (autoscaling/v2 with its defaults) for both roles, by waiting requests: one
-    instance of each role for every five of them. Attention and experts have their own limits below."""
+    instance of each role for every `per_instance` of them. Attention and experts have their own limits below."""
 
-    PER_INSTANCE, TOLERANCE, SYNC, CALM = 5, 0.1, 15, 300
+    TOLERANCE, SYNC, CALM = 0.1, 15, 300
 
     def __init__(self, args, served, least):
         super().__init__()
@@ -268,8 +268,8 @@ class QueueAutoscaler(threading.Thread):
     def step(self, waiting, now):
         wish = []
         for count, least in zip(self.counts, self.least):
-            wished = math.ceil(waiting / self.PER_INSTANCE)
-            if abs(waiting / (self.PER_INSTANCE * count) - 1) <= self.TOLERANCE:
+            wished = math.ceil(waiting / self.args.per_instance)
+            if abs(waiting / (self.args.per_instance * count) - 1) <= self.TOLERANCE:
                 wished = count
             wish.append(max(least, min(wished, max(2 * count, count + 4), 24)))
         self.wished = [(at, one) for at, one in self.wished if at > now - self.CALM] + [(now, wish)]
@@ -299,6 +299,7 @@ def main():
     parser.add_argument("--shape", choices=sorted(SHAPES), default="swell", help="of the load over time")
     parser.add_argument("--by", default="ours", help="ours; queue: the rule of a HorizontalPodAutoscaler on waiting requests; mAnE: fixed")
     parser.add_argument("--least", default="1A4E", help="where the rule on waiting requests begins, and the fewest instances that it keeps")
+    parser.add_argument("--per-instance", type=float, default=5, help="waiting requests for which the rule on them wants an instance")
     parser.add_argument("--micro-batches", type=int, default=0,
                         help="of a service whose counts the service does not choose itself; 0: one run with one and one with two, and the better of these")
     parser.add_argument("--model", default="deepseek-v2", help="a model preset, played by the timed devices")

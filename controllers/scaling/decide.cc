@@ -481,7 +481,7 @@ class Decider {
   }
   double CostOf(Counts c) const { return predictor_.CostOf(c); }
   // By more than what sums of prices are rounded by.
-  bool IsCheaper(Counts a, Counts b) const { return CostOf(a) < CostOf(b) - 1e-9; }
+  bool IsCheaper(Counts a, Counts b) const { return CostOf(a) < CostOf(b) * (1 - 1e-9); }
 
   // The counts that may be asked for now: the policy's bounds, without disabled directions and
   // without counts that could not be placed recently.
@@ -700,6 +700,7 @@ class Decider {
       }
     }
     memory_.split = wanted;
+    decision_.chosen = best;
   }
 
   // A burst may come and go between two decisions. Counts at their limit may keep no peak: then
@@ -728,7 +729,7 @@ class Decider {
     }
     Hold(Reason::kSatisfied,
          Format("%s keeps the targets (TPOT %s of %.1f ms) and nothing cheaper does%s",
-                NameOf(current_).c_str(), Milliseconds(decision_.current.tpot_seconds).c_str(),
+                NameOf(current_).c_str(), Milliseconds(Steady(current_, now_).tpot_seconds).c_str(),
                 policy_.tpot.seconds * 1e3, InHand().c_str()));
   }
 
@@ -899,11 +900,12 @@ class Decider {
                      const Prediction& prediction) const {
     if (!IsAllowed(bounds, predictor_, c)) return "not allowed by the bounds";
     if (!Keeps(c, decision_.demand, aim_)) {
-      if (!std::isfinite(prediction.pressure)) return "requests come faster than it ends them";
+      if (!std::isfinite(prediction.tpot_seconds)) return "requests come faster than it ends them";
+      if (!std::isfinite(prediction.pressure)) return "its steps leave no time for prompts";
       return Format("at %.0f %% of a target or limit; a change may reach %.0f %%",
                     prediction.pressure * 100, aim_ * 100);
     }
-    if (CostOf(c) > CostOf(chosen)) {
+    if (IsCheaper(chosen, c)) {
       return Format("costs %.4g, the chosen %.4g", CostOf(c), CostOf(chosen));
     }
     return "starts or stops more instances, or is reached later";

@@ -156,8 +156,9 @@ struct Decision {
   Target target;                      // of kHold: the pending or the current counts
   std::optional<Target> advised;      // set if the reason is kAdvisory
   Demand demand;                      // the demand of the decision
-  Prediction current;                 // the current counts under that demand
-  Prediction chosen;                  // `target` under that demand; only of kScale
+  Prediction current;                 // the current counts and micro-batches, under the present one
+  Prediction chosen;                  // `target` under the demand; of kScale, and of a hold whose
+                                      // target has other micro-batches than run
   std::vector<Candidate> candidates;  // at most kMostCandidates, the chosen one first
   double start_seconds = 0;           // expected time until an instance asked for now is ready
   Corrections corrections;

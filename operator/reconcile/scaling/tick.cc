@@ -361,11 +361,22 @@ class Ticking {
     return out;
   }
 
-  bool HasMaxReplicas() const {
-    for (const auto& role : {spec_.roles.attention.scaling, spec_.roles.experts.scaling}) {
-      if (role && role->max_replicas) return true;
+  // The field behind a limit, or in words what limits where no field is set.
+  std::string LimitOf(controllers::Limit limit) const {
+    using controllers::Limit;
+    const auto has = [&](std::optional<int32_t> RoleScaling::*bound) {
+      return std::ranges::any_of(desired_.scaling_of_spec, [&](const auto& role) {
+        return role && ((*role).*bound).has_value();
+      });
+    };
+    if (limit == Limit::kMin && !has(&RoleScaling::min_replicas)) {
+      return "the fewest instances that hold the model";
     }
-    return false;
+    if (limit == Limit::kMax && !has(&RoleScaling::max_replicas)) {
+      return "the most instances that a service of this version may have";
+    }
+    if (limit == Limit::kMaxGpus && !spec_.scaling.max_gpus) return "the cores of this machine";
+    return FieldOf(limit);
   }
 
   bool HasOtherRevisions() const {
@@ -383,10 +394,7 @@ class Ticking {
     record.from = record.to = Wanted();
     record.reason = std::string(ToString(decision.reason));
     record.message = decision.text;
-    record.limited_by = FieldOf(decision.limited_by);
-    if (decision.limited_by == controllers::Limit::kMax && !HasMaxReplicas()) {
-      record.limited_by = "the most instances that a service of this version may have";
-    }
+    record.limited_by = LimitOf(decision.limited_by);
     record.observed_tpot_microseconds = Microseconds(world.observed.tpot_seconds.value_or(0));
     const controllers::Prediction& predicted =
         decision.verb == Verb::kScale ? decision.chosen : decision.current;
@@ -404,7 +412,10 @@ class Ticking {
       if (decision.verb == Verb::kScale) Split(decision, world, record);
     } else if (next_.decide.pending.empty() && decision.target.how.micro_batches > 0) {
       // Also the number that runs: another one may be on its way, and wanted no more.
-      if (Split(decision, world, record)) record.action = DecisionRecord::Action::kSplit;
+      if (Split(decision, world, record)) {
+        record.action = DecisionRecord::Action::kSplit;
+        record.predicted_tpot_microseconds = Microseconds(decision.chosen.tpot_seconds);
+      }
     }
     Note(std::move(record));
   }

@@ -38,11 +38,11 @@ constexpr ReasonMeaning kReasons[] = {
      "the counts of the named roles are those that their MoERoleScalers ask for", ""},
     {"True", "AtMin", "ScalingReady",
      "a MoERoleScaler or a decision asks for fewer than `minReplicas`, the model or `ratio` allow; "
-     "the message says which",
+     "the message or `limitedBy` says which",
      "ask for more, or lower `minReplicas`"},
     {"True", "AtMax", "ScalingReady",
      "a MoERoleScaler or a decision asks for more than `maxReplicas`, `maxGPUs` or `ratio` allow",
-     "raise the bound that the message names, or ask for fewer"},
+     "raise the bound that the message or `limitedBy` names, or ask for fewer"},
     {"False", "Paused", "ScalingReady",
      "the spec, a MoERoleScaler or a decision asks for another count, and `spec.paused` keeps it "
      "as "

@@ -384,6 +384,11 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   ASSERT_EQ(history.size(), 1u);
   EXPECT_EQ(history[0].action, DecisionRecord::Action::kSplit);
   EXPECT_EQ(history[0].from, history[0].to);
+  // What is expected is that of the new number.
+  const std::string& said = history[0].message;
+  EXPECT_NEAR(std::stod(said.substr(said.find("(TPOT ") + 6)),
+              static_cast<double>(history[0].predicted_tpot_microseconds.value_or(0)) / 1e3, 0.1)
+      << said;
   const Result<Node> page = ParseJson(
       AnswerRecords(book, "/v1/services/default/demo", sim_.timeline.WallNow()).body, "records");
   ASSERT_TRUE(page.ok());
@@ -551,15 +556,19 @@ TEST_F(ScalingTest, AdvisorySaysWhatItWouldDo) {
   EXPECT_EQ(sim_.Condition("ScalingReady"), "True/Advisory") << Scaling();
 }
 
-// No maxReplicas stands behind this limit, so none is named.
-TEST_F(ScalingTest, TheMostInstancesThatAServiceMayHaveAreNamedAsThat) {
-  sim_.workers.SetTraffic({.requests_per_second = 1e5});
+TEST_F(ScalingTest, NoFieldIsNamedForALimitThatNoneSets) {
+  const auto limit = [&] {
+    sim_.Run(Seconds(150));  // numbers of the status are a minute old at the most
+    const std::optional<DecisionRecord> decision = LastDecisionOf(sim_.Service());
+    return decision ? decision->limited_by : "no decision";
+  };
+  sim_.workers.SetTraffic({.requests_per_second = 0.01});
   Begin("  scaling: {advisory: true}\n");
-  sim_.Run(Seconds(60));
-  const std::optional<DecisionRecord> decision = LastDecisionOf(sim_.Service());
-  ASSERT_TRUE(decision);
-  EXPECT_EQ(decision->limited_by, "the most instances that a service of this version may have")
-      << Scaling();
+  EXPECT_EQ(limit(), "the fewest instances that hold the model") << Scaling();
+  sim_.workers.SetTraffic({.requests_per_second = 1e5});
+  EXPECT_EQ(limit(), "the most instances that a service of this version may have") << Scaling();
+  sim_.Patch(R"({"spec":{"roles":{"experts":{"scaling":{"maxReplicas":16}}}}})");
+  EXPECT_EQ(limit(), "spec.roles.*.scaling.maxReplicas") << Scaling();
 }
 
 // Within one interval (15 s) of the first report.
