@@ -864,7 +864,7 @@ class Decider {
   // Where the first token is what comes too late.
   std::string OfFirstToken(const Prediction& before, const Prediction& after) const {
     if (!policy_.ttft || before.ttft_seconds <= policy_.ttft->seconds) return "";
-    return Format(", the first token at %s (target %.1f ms) becomes %s",
+    return Format(", first token %s (target %.1f ms) becomes %s",
                   Milliseconds(before.ttft_seconds).c_str(), policy_.ttft->seconds * 1e3,
                   Milliseconds(after.ttft_seconds).c_str());
   }
