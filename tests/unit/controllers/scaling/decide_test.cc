@@ -279,8 +279,7 @@ TEST(Decide, SaysThatTheFirstTokenIsWhatComesTooLate) {
   const Outcome with = Decide(DeepSeekV3(), policy, world, {});
   EXPECT_EQ(with.decision.verb, Verb::kScale);
   EXPECT_EQ(with.decision.reason, Reason::kSloViolated);
-  EXPECT_NE(with.decision.text.find(", first token "), std::string::npos)
-      << with.decision.text;
+  EXPECT_NE(with.decision.text.find(", first token "), std::string::npos) << with.decision.text;
 }
 
 // With three requests in an interval their percentile is noise, and decisions do not use it. Steps
