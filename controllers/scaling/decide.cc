@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/format.h"
+#include "common/prompt_share.h"
 #include "controllers/halving.h"
 #include "controllers/scaling/cheapest.h"
 #include "controllers/scaling/demand.h"
@@ -371,7 +372,10 @@ class Decider {
           controllers::WithRoom(now_, world_.time_seconds, memory_, {}, policy_);
       const Prediction predicted = predictor_.Steady(
           current_, with_room, policy_, memory_.online.corrections, 1, SplitThatRuns());
-      const double over = *world_.observed.tpot_seconds / predicted.tpot_seconds;
+      // While prompts wait, workers fill each step up to a share of the target, however many
+      // instances there are.
+      const double filled = ComputesPrompts(world_) ? kPromptShareOfTpot * policy_.tpot.seconds : 0;
+      const double over = *world_.observed.tpot_seconds / std::max(predicted.tpot_seconds, filled);
       PushBounded(memory_.tails, std::clamp(over, 1.0, kMostTail), kMostTails);
     }
     if (memory_.tails.size() >= 3) tail_ = Median(memory_.tails);

@@ -154,13 +154,16 @@ Demand ArrivingDemand(const World& world, double output_tokens) {
   return demand;
 }
 
-double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens) {
-  if (world.arrivals.empty()) return 0;
+bool ComputesPrompts(const World& world) {
+  if (world.arrivals.empty()) return false;
   const ArrivalWindow& window = world.arrivals.front();
   const double computed = 1 - std::min(world.lengths.prompt_cached_share, 1.0);
-  const bool has_prompts =
-      computed * window.prompt_tokens_per_second > kLastToken * window.requests_per_second;
-  return has_prompts ? 0 : output_tokens * StepSeconds(world, policy);
+  return computed * window.prompt_tokens_per_second > kLastToken * window.requests_per_second;
+}
+
+double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens) {
+  if (world.arrivals.empty() || ComputesPrompts(world)) return 0;
+  return output_tokens * StepSeconds(world, policy);
 }
 
 double LevelSeconds(const ScalingPolicy& policy) {

@@ -8,6 +8,10 @@ namespace janus::controllers {
 // context is that of the decoding sequences.
 Demand ArrivingDemand(const World& world, double output_tokens);
 
+// Whether this service computes the prompts of its requests, beyond each one's last token. False
+// also where nothing arrives.
+bool ComputesPrompts(const World& world);
+
 // The seconds for which a mean request decodes: its output tokens times the measured step, or else
 // the observed TPOT; at most the target's. 0: the time is not known, or arrivals count at once.
 // They do where this service computes prompts, as these are work as soon as they arrive.

@@ -182,6 +182,29 @@ TEST(Decide, StepsOfMoreMicroBatchesThanAreBestAreNoErrorOfTheModel) {
   EXPECT_EQ(micro_batches, 1);
 }
 
+// While prompts wait, workers fill each step up to 95 % of the target. A service took that for an
+// error of the model and grew threefold, which makes no such step shorter.
+TEST(Decide, StepsThatAreFilledWithPromptsAreNoErrorOfTheModel) {
+  const ScalingPolicy policy = Policy();
+  const Settled busy = Settle(policy, {8, 24}, 30);
+  const auto tail = [&](double tpot_seconds, double prompt_tokens) {
+    Memory memory = busy.memory;
+    for (int i = 1; i <= 8; ++i) {
+      World world = Seen(memory.last_time_seconds + 15, busy.counts.m, busy.counts.n, 10);
+      world.arrivals.front().prompt_tokens_per_second = 10 * prompt_tokens;
+      world.current.micro_batches = busy.last.target.how.micro_batches;
+      world.observed.tpot_seconds = tpot_seconds;
+      world.observed.tpot_requests = 400;
+      world.attention.youngest_ready_seconds = world.experts.youngest_ready_seconds = 1e6;
+      memory = Decide(DeepSeekV3(), policy, world, std::move(memory)).memory;
+    }
+    return memory.tails.empty() ? 0 : memory.tails.back();
+  };
+  EXPECT_EQ(tail(0.094, 800), 1);
+  EXPECT_GT(tail(0.14, 800), 1.2) << "longer than a step is filled";
+  EXPECT_GT(tail(0.094, 1), 1.2) << "prompts are computed elsewhere";
+}
+
 // An interval that misses its target may be chance. It added instances, and the next interval,
 // which they served, took them away.
 TEST(Decide, AServiceGrowsForMissesThatGoOnAndNotForOne) {
