@@ -27,20 +27,28 @@ double BufferBytes(const ModelShape& model, double rows) {
   return 2 * rows * (1 + model.top_k) * RowBytes(model);
 }
 
-double ComposeLayer(const LayerTimes& terms, int micro_batches) {
+Parts PartsOf(const StepLoad& load, int attention_instances, int micro_batches) {
+  const double rows = load.decode_rows + load.prompt_rows;
+  const double most = micro_batches;
+  return {std::clamp(rows / attention_instances, 1.0, most), std::clamp(rows, 1.0, most)};
+}
+
+double ComposeLayer(const LayerTimes& terms, const Parts& parts) {
   const double away = terms.experts + terms.out + terms.back;
-  if (micro_batches == 1) return terms.attention + std::max(away, terms.shared);
   const double attention = terms.attention + terms.shared;
-  const double b = micro_batches;
-  return std::max(
-      {b * attention, b * terms.experts, b * terms.out, b * terms.back, attention + away});
+  const double all =
+      parts.of_one == 1 ? terms.attention + std::max(away, terms.shared) : attention + away;
+  const double own = parts.of_one == 1 ? terms.attention : parts.of_one * attention;
+  return std::max({all, own, parts.of_all * terms.experts, parts.of_all * terms.out,
+                   parts.of_all * terms.back});
 }
 
 LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, const StepLoad& load) {
-  const double b = how.micro_batches;
-  const StepLoad part = {load.decode_rows / b, load.context, load.prompt_rows / b, load.prompt_keys,
-                         load.rows_for_one};
-  const double all = load.rows_for_one * (part.decode_rows + part.prompt_rows);
+  const Parts parts = PartsOf(load, how.m, how.micro_batches);
+  StepLoad part = load;
+  part.decode_rows /= parts.of_one;
+  part.prompt_rows /= parts.of_one;
+  const double all = load.rows_for_one * (load.decode_rows + load.prompt_rows) / parts.of_all;
   const double busiest = BusiestKeysFactor(setting, how.m, std::max(part.decode_rows / how.m, 1.0));
   const AttentionRows rows = RowsOfOne(part, how.m, load.context * busiest);
   LayerTimes times;
@@ -50,7 +58,7 @@ LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, const 
   const ExchangeTimes exchange = TimesOfExchange(setting, how, all);
   times.out = exchange.out;
   times.back = exchange.back;
-  times.layer = ComposeLayer(times, how.micro_batches);
+  times.layer = ComposeLayer(times, parts);
   return times;
 }
 
@@ -62,9 +70,10 @@ StepTimes TimesOfStep(const Setting& setting, const Configuration& how, const St
   const LayerTimes layer = TimesOfLayer(setting, how, load);
   const double dense =
       DenseStepSeconds(setting, how.tp_attention, RowsOfOne(load, how.m, load.context));
-  const double rounds = static_cast<double>(setting.model.layers) * how.micro_batches;
+  const Parts parts = PartsOf(load, how.m, how.micro_batches);
+  const double rounds = setting.model.layers * parts.of_all;
   StepTimes times;
-  times.attention = rounds * (layer.attention + layer.shared) + dense;
+  times.attention = setting.model.layers * parts.of_one * (layer.attention + layer.shared) + dense;
   times.experts = rounds * layer.experts;
   times.exchange = rounds * (layer.out + layer.back);
   times.step = setting.model.layers * layer.layer + dense;

@@ -27,9 +27,19 @@ struct LayerTimes {
   double activated_busiest = 0;
 };
 
-// The time for b micro-batches: max(b T_a, b T_e, b T_out, b T_back, T_a + T_e + T_out + T_back)
-// with shared experts in T_a. For b = 1 they run while the instance waits.
-double ComposeLayer(const LayerTimes& terms, int micro_batches);
+// The micro-batches of a step that have rows. An instance with fewer rows than micro-batches leaves
+// the others empty. Instances begin with different ones (dataplane/attention/micro_batch.h), so the
+// experts may still get all of them. Means over instances and steps: fractions.
+struct Parts {
+  double of_one = 1;  // of an attention instance
+  double of_all = 1;  // of all of them together
+};
+Parts PartsOf(const StepLoad& load, int attention_instances, int micro_batches);
+
+// The time for b micro-batches: max(b_1 T_a, b T_e, b T_out, b T_back, T_a + T_e + T_out + T_back)
+// with shared experts in T_a; b_1 of them have rows of one attention instance. For b_1 = 1 shared
+// experts run while the instance waits.
+double ComposeLayer(const LayerTimes& terms, const Parts& parts);
 
 // Uses load.context, not setting.context.
 LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, const StepLoad& load);

@@ -186,18 +186,21 @@ struct Predictor::Tables {
     LayerTimes layer;  // without out, back and layer
     double dense = 0;
     double rows = 0;  // of a micro-batch
+    Parts parts;
   };
   Modules ModulesOf(int m, int n, int b, const StepLoad& load, const Corrections& c,
                     bool of_busiest = true) const {
     const bool decodes = load.decode_rows > 0 || load.prompt_rows == 0;
     const double for_one = options.rows_for_one;
-    const double d = decodes ? for_one * std::max(load.decode_rows / b / m, 1.0) : 0;
-    const double p = for_one * load.prompt_rows / b / m;
-    const double deviations = of_busiest ? busiest[static_cast<size_t>(m)] : 0;
-    const double keys =
-        load.context * (1 + deviations / std::sqrt(std::max(load.decode_rows / b / m, 1.0)));
     Modules modules;
-    modules.rows = for_one * (load.decode_rows + load.prompt_rows) / b;
+    modules.parts = PartsOf(load, m, b);
+    const double parts = m * modules.parts.of_one;  // over which attention's rows are spread
+    const double decode_rows = std::max(load.decode_rows / parts, 1.0);
+    const double d = decodes ? for_one * decode_rows : 0;
+    const double p = for_one * load.prompt_rows / parts;
+    const double deviations = of_busiest ? busiest[static_cast<size_t>(m)] : 0;
+    const double keys = load.context * (1 + deviations / std::sqrt(decode_rows));
+    modules.rows = for_one * (load.decode_rows + load.prompt_rows) / modules.parts.of_all;
     const double attention = c.attention / options.times_faster;
     modules.layer.attention = attention * Attention(d, keys, p, load.prompt_keys);
     modules.layer.shared = attention * shared(d + p);
@@ -222,10 +225,10 @@ struct Predictor::Tables {
     layer.out = of_exchange * exchange.out;
     layer.back = of_exchange * exchange.back;
     const double layers = setting.model.layers;
-    const double rounds = layers * how.micro_batches;
-    return {rounds * (layer.attention + layer.shared) + modules.dense, rounds * layer.experts,
-            rounds * (layer.out + layer.back),
-            c.step * (layers * ComposeLayer(layer, how.micro_batches) + modules.dense)};
+    const double rounds = layers * modules.parts.of_all;
+    return {layers * modules.parts.of_one * (layer.attention + layer.shared) + modules.dense,
+            rounds * layer.experts, rounds * (layer.out + layer.back),
+            c.step * (layers * ComposeLayer(layer, modules.parts) + modules.dense)};
   }
 
   StepTimes Step(const Configuration& how, const StepLoad& load, const Corrections& c) const {
@@ -248,7 +251,8 @@ struct Predictor::Tables {
         of = variant.micro_batches;
         modules = ModulesOf(m, n, of, load, c);
         without_exchange =
-            c.step * (setting.model.layers * ComposeLayer(modules.layer, of) + modules.dense);
+            c.step *
+            (setting.model.layers * ComposeLayer(modules.layer, modules.parts) + modules.dense);
       }
       if (without_exchange >= best.second) continue;
       const double step = Compose(modules, Of(m, n, variant), c).step;
@@ -279,8 +283,8 @@ struct Predictor::Tables {
       const double of_exchange = c.exchange / options.times_faster;
       layer.out = of_exchange * exchange.out;
       layer.back = of_exchange * exchange.back;
-      least = std::min(least,
-                       c.step * (setting.model.layers * ComposeLayer(layer, of) + modules.dense));
+      least = std::min(least, c.step * (setting.model.layers * ComposeLayer(layer, modules.parts) +
+                                        modules.dense));
     }
     return least;
   }
@@ -306,11 +310,6 @@ double PromptRowsWithin(double budget, double most, const StepSeconds& step_seco
   if (step_seconds(0.0) >= budget) return 0;
   if (step_seconds(most) <= budget) return most;
   return Halve({0, most}, 12, [&](double rows) { return step_seconds(rows) > budget; }).low;
-}
-
-// How long workers let a step with prompts take.
-double PromptStep(const ScalingPolicy& policy) {
-  return kPromptShareOfTpot * policy.tpot.seconds;
 }
 
 // The queue for first tokens if a step of `budget` seconds takes `prompt_rows`.
@@ -491,7 +490,9 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   };
   const auto is_in_time = [&] {
     if (!policy.ttft) return true;
-    const double step = PromptStep(policy);
+    const double rows = RowsAt(demand, tpot, z).high;
+    const double step = PromptStepSeconds(
+        policy.tpot.seconds, tables_->Shortest(m, n, LoadAt(demand, rows, 0), corrections));
     const double needed =
         PromptRowsNeeded(m * tables_->options.most_rows_per_attention, [&](double prompts) {
           return TimeToFirstToken(QueueOf(demand, tables_->Servers(m), prompts, step, tpot),
@@ -499,7 +500,6 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
         });
     if (needed == 0) return true;
     if (needed == kInfinite) return false;
-    const double rows = RowsAt(demand, tpot, z).high;
     return tables_->Shortest(m, n, LoadAt(demand, rows, needed), corrections) <= step;
   };
   // Memory, batch limit and first token are judged at the actual TPOT, which is below the limit. At
@@ -559,11 +559,12 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   result.tpot_seconds = is_carried ? high : kInfinite;
   result.kv_share = rows.of_keys * tables_->KeysOfOne(demand) / (m * tables_->KvTokens(demand));
   result.batch_share = rows.high / m / policy.max_batch_per_attention;
-  const double prompt_step = PromptStep(policy);
+  const auto with_prompts = [&](double prompts) {
+    return tables_->Shortest(m, n, LoadAt(demand, rows.high, prompts), corrections, split);
+  };
+  const double prompt_step = PromptStepSeconds(target, with_prompts(0));
   const double prompts =
-      PromptRowsWithin(prompt_step, m * tables_->options.most_rows_per_attention, [&](double p) {
-        return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections, split);
-      });
+      PromptRowsWithin(prompt_step, m * tables_->options.most_rows_per_attention, with_prompts);
   const PromptLoad queue = QueueOf(demand, tables_->Servers(m), prompts, prompt_step, high);
   result.prefill_share = PrefillUtilisation(queue);
   result.pressure = std::max({result.tpot_seconds / target, result.kv_share, result.batch_share});

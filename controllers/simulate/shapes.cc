@@ -60,7 +60,6 @@ int64_t ShapeBook::SetMostWaiting(int64_t requests) {
 UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens, int gpus,
                            int instances) const {
   constexpr double kMostRowsOfOne = 4096;
-  constexpr double kLeastRowsOfOne = 64;
   UnitShape shape;
   shape.kv_tokens = static_cast<int64_t>(kv_tokens);
   shape.most_running = int64_t{most_running_of_one_} * gpus;
@@ -68,9 +67,8 @@ UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens, int gpus,
   shape.most_waiting = machinery_.most_waiting;
   shape.growth_reserve_percent = machinery_.growth_reserve_percent;
   const double most = kMostRowsOfOne / machinery_.rows_for_one;
-  const double least = std::max(kLeastRowsOfOne / machinery_.rows_for_one, 1.0);
-  const StepTable::Prompts prompts = {most * gpus, least * gpus,
-                                      machinery_.prompt_share * tpot_seconds_};
+  const StepTable::Prompts prompts = {most * gpus, 1.0 * instances,
+                                      machinery_.prompt_share * tpot_seconds_, kLeastPromptShare};
   shape.steps = std::make_shared<StepTable>(std::move(model), prompts);
   return shape;
 }

@@ -90,11 +90,12 @@ double StepTable::PromptRows(double rows, double context) {
   const Cell cell = CellOf(rows, context);
   const int key = context < KeysAt(cell.key) ? cell.key : cell.key + 1;
   double before = Mix(cell, key, 0);
+  const double budget = std::max(prompts_.budget_seconds, (1 + prompts_.least_share) * before);
   double fits = 0;
   for (int i = 1; i < kPromptPoints; ++i) {
     const double seconds = Mix(cell, key, i);
-    if (seconds > prompts_.budget_seconds) {
-      const double share = (prompts_.budget_seconds - before) / (seconds - before);
+    if (seconds > budget) {
+      const double share = (budget - before) / (seconds - before);
       fits = PromptsAt(i - 1) + std::max(share, 0.0) * (PromptsAt(i) - PromptsAt(i - 1));
       return std::max(std::floor(fits), prompts_.least_rows);
     }

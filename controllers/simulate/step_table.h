@@ -16,6 +16,7 @@ class StepTable {
     double most_rows = 1;       // of a step
     double least_rows = 1;      // for any step time, so that prompts never starve
     double budget_seconds = 0;  // longest step with prompts
+    double least_share = 0;     // but prompts get at least this share of a step without them
   };
   StepTable(Model model, Prompts prompts) : model_(std::move(model)), prompts_(prompts) {}
 

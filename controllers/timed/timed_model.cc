@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "controllers/plan/performance.h"
@@ -119,6 +120,32 @@ double TimedModel::ExpertSeconds(std::span<const int> rows_of_held, double rows)
     const double tokens = here * slots_for_one_;
     const double experts = spread * Activated(experts_for_one_, tokens);
     seconds += experts * OneExpertSeconds(cost, shape, tokens / experts);
+  }
+  return layers_for_one_ * seconds / device_.time_scale;
+}
+
+double TimedModel::ExpertSeconds(ReplicaShares& shares, std::span<const int> rows_of_experts,
+                                 double rows, std::span<double> activated) const {
+  const ExpertCost& cost = setting_.experts.experts;
+  const ExpertShape shape = {setting_.model.hidden, setting_.model.intermediate,
+                             setting_.model.bytes_per_weight, 1};
+  const double spread = SpreadOf(rows);
+  for (size_t expert = 0; expert < activated.size(); ++expert) {
+    const double tokens = rows_of_experts[expert] * slots_for_one_;
+    activated[expert] = spread * Activated(experts_for_one_, tokens);
+  }
+  const std::span<const double> mine = shares.Of(activated);
+  const double share = std::accumulate(mine.begin(), mine.end(), 0.0);
+  if (share <= 0) return 0;
+  constexpr double kWhole = 0.5;
+  const double resident = experts_for_one_ * shares.held();
+  const double here = std::min(share + kWhole, resident);
+  double seconds = cost.fixed_seconds + cost.idle_expert_seconds * (resident - here);
+  for (size_t expert = 0; expert < activated.size(); ++expert) {
+    if (mine[expert] <= 0) continue;
+    const double tokens = rows_of_experts[expert] * slots_for_one_;
+    seconds += mine[expert] * here / share *
+               OneExpertSeconds(cost, shape, tokens / activated[expert] * share / here);
   }
   return layers_for_one_ * seconds / device_.time_scale;
 }

@@ -6,6 +6,7 @@
 #include "common/status.h"
 #include "common/timed_device.h"
 #include "controllers/plan/terms.h"
+#include "controllers/timed/replica_shares.h"
 
 namespace janus::controllers {
 
@@ -27,7 +28,8 @@ struct ServedShape {
 //             u = t scale K_named / K_served token-slots, spread evenly over the r g (1 - (1 -
 //             1/g)^u) named experts that so many activate. r makes up for rows that choose
 //             together: under uniform routing, the expected sum over all served experts is then
-//             what the round's rows activate in the named model
+//             what the round's rows activate in the named model. With AEBS, the instances that
+//             hold the served expert share them (replica_shares.h)
 //   memory    keys and values that the named device has room for, divided by `scale`; named experts
 //             of a layer that it has room for, divided by g and rounded down
 //   time      all times are divided by `time_scale`
@@ -46,6 +48,12 @@ class TimedModel {
   double SharedSeconds(double rows) const;
   // One expert instance: rows of each expert that it holds, in a round that has `rows` rows in all.
   double ExpertSeconds(std::span<const int> rows_of_held, double rows) const;
+  // The same if AEBS shares out the named experts: `rows_of_experts` are those of each served
+  // expert, over all instances. Like the plan, it counts half an expert more than the mean, since
+  // an instance computes whole ones. `activated`: as many numbers as experts; what they are before
+  // does not matter.
+  double ExpertSeconds(ReplicaShares& shares, std::span<const int> rows_of_experts, double rows,
+                       std::span<double> activated) const;
   // One round over `rows` rows of all m attention instances, with n expert instances.
   ExchangeTimes ExchangeSeconds(int m, int n, double rows) const;
   // What a step takes beside its MoE layers: dense layers, output head.

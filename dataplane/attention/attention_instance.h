@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/model/description.h"
 #include "common/mutex.h"
+#include "common/prompt_share.h"
 #include "common/statistics.h"
 #include "common/topology.h"
 #include "dataplane/attention/attention_epoch.h"
@@ -55,7 +56,7 @@ struct AttentionOptions {
   // fourth attempt fails too, it is no accident, and the requests end with an error.
   int most_repeats = 3;
   // Share of a decode step's time that prompts get even if the target leaves them less.
-  double least_prefill_share = 0.1;
+  double least_prefill_share = kLeastPromptShare;
   bool logits_hashes = true;  // requests may ask for hashes of the logits
   // Where the instance computes and keeps its keys and values, for life; null: the host. Weights
   // lie there too.

@@ -304,7 +304,8 @@ Status ExpertInstance::AwaitArrival(const RoundKey& key) {
 Result<MonotonicTime> ExpertInstance::AwaitDue(const RoundKey& key) {
   const bool is_last = is_overlapped_ && key.layer + 1 == model_.moe_layers() &&
                        key.micro_batch + 1 == micro_batches_;
-  const MonotonicTime due = options_.pacer->Compute(layers_->RowsOfHeldSlots(), is_last);
+  const MonotonicTime due =
+      options_.pacer->Compute({key.layer, layers_->RowsOfHeldSlots(), layers_->routed()}, is_last);
   JANUS_RETURN_IF_ERROR(AwaitMoment(key, due));
   return options_.pacer->Send(options_.pacer->Show(due, clock_.Now()), is_last);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/prompt_share.h"
 #include "dataplane/steps/step_control.h"
 #include "dataplane/steps/step_times.h"
 
@@ -16,7 +17,7 @@ struct CoordinatorOptions {
   Seconds prompt_step{0.1};  // what a step may take before prompts are held back
   double patience = 0.1;     // part of the predicted step that Next waits for the other instances
   // Share of a decode step's time that prompts get even if the target leaves them less.
-  double least_prefill_share = 0.1;
+  double least_prefill_share = kLeastPromptShare;
 };
 
 // What an attention instance reports at the start of a step about the one after it.

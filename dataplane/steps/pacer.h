@@ -85,9 +85,14 @@ class ExpertPacer : public Pacer {
   // The rows of a round, of all attention instances, the last of which left at `sent`. Returns when
   // they have come.
   virtual MonotonicTime Receive(int rows, MonotonicTime sent, bool is_first) = 0;
-  // The kernels, with so many rows for each expert that this instance holds (each replica). Returns
-  // when the result is due.
-  virtual MonotonicTime Compute(std::span<const int> rows_of_held, bool is_last) = 0;
+  // What a round computes.
+  struct Work {
+    int layer = 0;                      // of the MoE layers
+    std::span<const int> rows_of_held;  // for each expert that this instance holds (each replica)
+    std::span<const uint16_t> routed;   // [rows, K]: what the rows chose
+  };
+  // The kernels. Returns when the result is due.
+  virtual MonotonicTime Compute(const Work& work, bool is_last) = 0;
   // The contributions leave at `shown`. Returns when they have come to the attention instances.
   virtual MonotonicTime Send(MonotonicTime shown, bool is_last) = 0;
 };

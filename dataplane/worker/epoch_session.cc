@@ -184,7 +184,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     experts.crossover_rows = settings.crossover_rows;
     experts.deadlines = settings.attention.deadlines;
     if (state.timed != nullptr) {
-      s.expert_pacer_ = MakeExpertPacer(*state.timed, topology.m(), topology.n());
+      s.expert_pacer_ =
+          MakeExpertPacer(*state.timed, topology, s.rank_, model.moe.experts, settings.scheduling);
       experts.pacer = s.expert_pacer_.get();
     }
     s.experts_ = std::make_unique<ExpertInstance>(experts, model, s.expert_weights_->placed.weights,

@@ -1,11 +1,13 @@
 #include "dataplane/worker/timed/pacers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace janus::dataplane {
 namespace {
 
 using controllers::AttentionRows;
+using controllers::ReplicaShares;
 using controllers::TimedModel;
 
 // One thing that does one piece of work after the other.
@@ -99,7 +101,12 @@ class TimedAttention final : public AttentionPacer {
 
 class TimedExperts final : public ExpertPacer {
  public:
-  TimedExperts(const TimedModel& model, int m, int n) : model_(model), m_(m), n_(n) {}
+  TimedExperts(const TimedModel& model, int m, int n, std::vector<ReplicaShares> shares)
+      : model_(model), m_(m), n_(n), shares_(std::move(shares)) {
+    const int experts = shares_.empty() ? 0 : shares_.front().experts();
+    rows_of_experts_.resize(static_cast<size_t>(experts));
+    activated_.resize(static_cast<size_t>(experts));
+  }
 
   MonotonicTime Receive(int rows, MonotonicTime sent, bool is_first) override {
     rows_ = rows;
@@ -108,8 +115,8 @@ class TimedExperts final : public ExpertPacer {
                      : out_.Do(exchange_.out, sent);
     return come_;
   }
-  MonotonicTime Compute(std::span<const int> rows_of_held, bool is_last) override {
-    const double seconds = model_.ExpertSeconds(rows_of_held, rows_);
+  MonotonicTime Compute(const Work& work, bool is_last) override {
+    const double seconds = SecondsOf(work);
     return is_last ? device_.DoLast(seconds, model_.layers_for_one(), come_)
                    : device_.Do(seconds, come_);
   }
@@ -123,9 +130,20 @@ class TimedExperts final : public ExpertPacer {
   PacerCounts counts() const override { return shown_.counts(); }
 
  private:
+  double SecondsOf(const Work& work) {
+    if (shares_.empty()) return model_.ExpertSeconds(work.rows_of_held, rows_);
+    std::ranges::fill(rows_of_experts_, 0);
+    for (const uint16_t expert : work.routed) ++rows_of_experts_[expert];
+    return model_.ExpertSeconds(shares_[static_cast<size_t>(work.layer)], rows_of_experts_, rows_,
+                                activated_);
+  }
+
   const TimedModel& model_;
   const int m_;
   const int n_;
+  std::vector<ReplicaShares> shares_;  // by MoE layer; empty: the assignment's
+  std::vector<int> rows_of_experts_;   // of the round at hand
+  std::vector<double> activated_;      // likewise
   Timeline out_;
   Timeline device_;
   Timeline back_;
@@ -142,8 +160,25 @@ std::unique_ptr<AttentionPacer> MakeAttentionPacer(const controllers::TimedModel
   return std::make_unique<TimedAttention>(model);
 }
 
-std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n) {
-  return std::make_unique<TimedExperts>(model, m, n);
+std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n,
+                                             std::vector<ReplicaShares> shares) {
+  return std::make_unique<TimedExperts>(model, m, n, std::move(shares));
+}
+
+std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model,
+                                             const Topology& topology, Rank rank, int experts,
+                                             SchedulingPolicy scheduling) {
+  std::vector<ReplicaShares> shares;
+  const bool is_aebs =
+      scheduling == SchedulingPolicy::kAebs || scheduling == SchedulingPolicy::kAebsGreedy;
+  // With the experts and rows of the named model, the assignment is what AEBS would do there.
+  const bool is_named = model.experts_for_one() == 1 && model.device().scale == 1;
+  if (is_aebs && !is_named) {
+    for (int layer = 0; layer < topology.placement.layers; ++layer) {
+      shares.emplace_back(LayerPlacement::Of(topology.placement, layer, experts), rank.value);
+    }
+  }
+  return MakeExpertPacer(model, topology.m(), topology.n(), std::move(shares));
 }
 
 }  // namespace janus::dataplane

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "common/topology.h"
 #include "controllers/timed/timed_model.h"
 #include "dataplane/steps/pacer.h"
 
@@ -13,6 +15,13 @@ namespace janus::dataplane {
 
 // `model` must outlive them. `m`, `n`: the instances of the epoch.
 std::unique_ptr<AttentionPacer> MakeAttentionPacer(const controllers::TimedModel& model);
-std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n);
+// `shares`: of each MoE layer, if AEBS would share out the named experts that served ones stand
+// for. Empty: they go where the served one does.
+std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n,
+                                             std::vector<controllers::ReplicaShares> shares = {});
+// For instance `rank` of an epoch of a served model with so many experts in a layer.
+std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model,
+                                             const Topology& topology, Rank rank, int experts,
+                                             SchedulingPolicy scheduling);
 
 }  // namespace janus::dataplane

@@ -37,11 +37,11 @@ void TakeScaledCount(const PlanningSide& from, Role role, std::optional<int> bef
 
 void TakeMicroBatches(const PlanningSide& from, Desired& out) {
   int32_t& micro_batches = out.service.spec.pipeline.micro_batches;
-  if (micro_batches != 0) return;
+  if (micro_batches != 0 || !IsScaled(out.service.spec)) return;
   micro_batches = from.seen.remembered.scaling.micro_batches;
   // A new leader has not decided yet.
   const TopologyRecord* const committed = from.side.committed();
-  if (micro_batches == 0 && committed != nullptr && IsScaled(out.service.spec)) {
+  if (micro_batches == 0 && committed != nullptr) {
     micro_batches = committed->micro_batches;
   }
 }

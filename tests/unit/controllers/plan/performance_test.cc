@@ -155,6 +155,29 @@ TEST(Performance, WithoutSpareSlotsThereIsNothingToChoose) {
   EXPECT_LT(busiest(24, false), busiest(24, true));
 }
 
+// An instance with one row has one micro-batch. Five instances with one row each have both.
+TEST(Performance, AnInstanceWithFewerRowsThanMicroBatchesReadsItsWeightsOnceForEach) {
+  const Setting setting = On("deepseek-v2", "H200");
+  const StepLoad five = {5, 1024, 0, 0};
+  const StepTimes two = TimesOfStep(setting, Make(7, 9, 2), five);
+  const StepTimes one = TimesOfStep(setting, Make(7, 9, 1), five);
+  EXPECT_NEAR(two.attention, one.attention, 1e-9);
+  const double round_of_half =
+      TimesOfLayer(setting, Make(7, 9, 1), {2.5, 1024, 0, 0}).experts * setting.model.layers;
+  EXPECT_NEAR(two.experts, 2 * round_of_half, 1e-9);
+  // A single row makes one round.
+  const StepLoad single = {1, 1024, 0, 0};
+  EXPECT_EQ(TimesOfStep(setting, Make(7, 9, 4), single),
+            TimesOfStep(setting, Make(7, 9, 1), single));
+  // Between one and two rows of an instance, means: ten rows on seven instances.
+  const StepLoad ten = {10, 1024, 0, 0};
+  const double layers = setting.model.layers;
+  const LayerTimes layer = TimesOfLayer(setting, Make(7, 9, 2), ten);
+  const StepTimes step = TimesOfStep(setting, Make(7, 9, 2), ten);
+  const double dense = step.step - layers * layer.layer;
+  EXPECT_NEAR(step.attention - dense, layers * 10 / 7 * (layer.attention + layer.shared), 1e-9);
+}
+
 TEST(Performance, SplittingASmallBatchReadsWeightsTwice) {
   const Setting setting = On("deepseek-v3", "H200");
   const double whole = TimesOfLayer(setting, Make(8, 16, 1), 256).experts;

@@ -110,9 +110,10 @@ TEST(Predictor, MoreLoadNeverTurnsNoIntoYes) {
     for (int i = 0; i < 300; ++i) {
       const int m = 1 + static_cast<int>(random() % 40);
       const int n = DeepSeekV3().FewestExperts() + static_cast<int>(random() % 40);
+      const double share = i % 2 == 0 ? 0.85 : 1;
       bool kept = true;
       for (double rate = 0.25; rate < 300; rate *= 1.3) {
-        const bool keeps = DeepSeekV3().Keeps(m, n, Chat(rate), policy, 0.85);
+        const bool keeps = DeepSeekV3().Keeps(m, n, Chat(rate), policy, share);
         EXPECT_FALSE(keeps && !kept) << m << "A" << n << "E at " << rate;
         kept = keeps;
       }
@@ -143,6 +144,24 @@ TEST(Predictor, KeepsAgreesWithTheSteadyState) {
   }
   EXPECT_GT(kept, 200);
   EXPECT_LT(kept, 1800);
+}
+
+// Workers give prompts a tenth of the decode time where the target leaves them less.
+TEST(Predictor, ShortPromptsComeInTimeThoughDecodingTakesNearlyTheWholeTarget) {
+  ScalingPolicy policy = Policy(0.08);
+  policy.ttft = LatencyTarget{2, 0.95};
+  policy.max_batch_per_attention = 1000;
+  const auto chat = [](double rate) {
+    Demand demand = Chat(rate);
+    demand.prompt_tokens_per_second = 20 * rate;
+    return demand;
+  };
+  double rate = 1;
+  while (DeepSeekV3().Steady(8, 24, chat(rate), policy).tpot_seconds < 0.96 * 0.08) rate *= 1.002;
+  const Prediction near = DeepSeekV3().Steady(8, 24, chat(rate), policy);
+  ASSERT_LT(near.tpot_seconds, 0.99 * 0.08);
+  EXPECT_LT(near.ttft_seconds, 2);
+  EXPECT_TRUE(DeepSeekV3().Keeps(8, 24, chat(rate), policy, 1));
 }
 
 TEST(Predictor, ADemandOfNothingIsCarriedByTheLeast) {

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "controllers/plan/performance.h"
 #include "tests/support/contains.h"
+#include "tests/support/random.h"
 
 namespace janus::controllers {
 namespace {
@@ -112,6 +115,78 @@ TEST(TimedModelTest, RowsThatStandForManyActivateWhatManyRowsDo) {
   // Never more than an instance holds.
   EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{1}, 1),
               ExpertRoundSeconds(cost, shape, 8, 8, 32), 1e-12);
+}
+
+// Each served expert stands for five named ones and has two replicas. What the busiest of many
+// rounds takes is what the plan says. Three rows choose too few to share them out evenly.
+TEST(TimedModelTest, NamedExpertsAreSharedOutOverTheReplicasOfTheServedOnes) {
+  constexpr int kExperts = 32, kTopK = 4, kInstances = 8, kScale = 16;
+  const TimedModel timed = Make({"H200", "deepseek-v2", kScale, 1}, {59, kExperts, kTopK});
+  Placement placement;
+  placement.layers = 1;
+  placement.slots_of_instance.assign(kInstances, 8);
+  // Instance i has its own experts first, and then those of another instance each time.
+  for (int i = 0; i < kInstances; ++i) {
+    for (int slot = 0; slot < 4; ++slot) placement.expert_of.push_back(4 * i + slot);
+    for (int slot = 0; slot < 4; ++slot) {
+      placement.expert_of.push_back(4 * ((i + slot + 1) % kInstances) + slot);
+    }
+  }
+  ASSERT_TRUE(Validate(placement, 1, kExperts).ok());
+  std::vector<ReplicaShares> shares;
+  for (int i = 0; i < kInstances; ++i) {
+    shares.emplace_back(LayerPlacement::Of(placement, 0, kExperts), i);
+  }
+  Configuration how;
+  how.n = kInstances;
+  how.slots = 40;
+  std::mt19937 random(MixSeed(TestSeed(), 11));
+  std::vector<int> order(kExperts);
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<double> activated(kExperts);
+  for (const int rows : {3, 7, 20}) {
+    double whole = 0, shared = 0;
+    constexpr int kRounds = 100;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<int> chosen(kExperts);
+      for (int row = 0; row < rows; ++row) {
+        std::ranges::shuffle(order, random);
+        for (int k = 0; k < kTopK; ++k) ++chosen[static_cast<size_t>(order[k])];
+      }
+      double busiest = 0;
+      for (ReplicaShares& one : shares) {
+        busiest = std::max(busiest, timed.ExpertSeconds(one, chosen, rows, activated));
+      }
+      shared += busiest / kRounds;
+      whole += timed.ExpertSeconds(chosen, rows) / kRounds;
+    }
+    const double plan = 1.0 * timed.setting().model.layers / 59 *
+                        ExpertSeconds(timed.setting(), how, 1.0 * rows * kScale, nullptr);
+    EXPECT_NEAR(shared / plan, 1, rows == 3 ? 0.15 : 0.06) << rows;
+    EXPECT_GT(whole, 2 * shared) << "an instance with all of them";
+  }
+}
+
+TEST(ReplicaSharesTest, FillTheLowestInstancesUpToTheSameLevel) {
+  // Expert 0 is on instance 0, expert 1 on both, expert 2 on 1 and 2.
+  Placement placement;
+  placement.layers = 1;
+  placement.slots_of_instance = {2, 2, 1};
+  placement.expert_of = {0, 1, 1, 2, 2};
+  const LayerPlacement layer = LayerPlacement::Of(placement, 0, 3);
+  const auto of = [&](int instance, std::vector<double> activated) {
+    ReplicaShares shares(layer, instance);
+    const std::span<const double> mine = shares.Of(activated);
+    return std::vector<double>(mine.begin(), mine.end());
+  };
+  EXPECT_EQ(of(0, {4, 2, 0}), (std::vector<double>{4, 0, 0}));
+  EXPECT_EQ(of(1, {4, 2, 0}), (std::vector<double>{0, 2, 0}));
+  // The second pass hands some of expert 2 on, once it knows where expert 1 is.
+  EXPECT_EQ(of(2, {4, 2, 6}), (std::vector<double>{0, 0, 4}));
+  EXPECT_EQ(of(1, {4, 2, 6}), (std::vector<double>{0, 2, 2}));
+  EXPECT_EQ(of(0, {0, 0, 0}), (std::vector<double>{0, 0, 0}));
+  ReplicaShares first(layer, 0);
+  EXPECT_EQ(first.held(), 2);
 }
 
 TEST(TimedModelTest, NoRowsTakeNoTime) {

@@ -136,8 +136,8 @@ class AskedPacer : public ExpertPacer {
  public:
   explicit AskedPacer(std::atomic<size_t>& held) : held_(held) {}
   MonotonicTime Receive(int, MonotonicTime, bool) override { return {}; }
-  MonotonicTime Compute(std::span<const int> rows_of_held, bool) override {
-    held_ = rows_of_held.size();
+  MonotonicTime Compute(const Work& work, bool) override {
+    held_ = work.rows_of_held.size();
     return {};
   }
   MonotonicTime Send(MonotonicTime shown, bool) override { return shown; }
@@ -177,7 +177,7 @@ class StuckExperts final : public ExpertPacer {
  public:
   explicit StuckExperts(Stuck& stuck) : stuck_(stuck) {}
   MonotonicTime Receive(int, MonotonicTime, bool) override { return {}; }
-  MonotonicTime Compute(std::span<const int>, bool) override { return stuck_.First(); }
+  MonotonicTime Compute(const Work&, bool) override { return stuck_.First(); }
   MonotonicTime Send(MonotonicTime shown, bool) override { return shown; }
   MonotonicTime Show(MonotonicTime due, MonotonicTime) override { return due; }
   PacerCounts counts() const override { return {}; }

@@ -63,7 +63,7 @@ class OneByOne {
     experts_->Receive(rows, sent, is_first);
     std::array<int, kServedExperts> slots;
     slots.fill(rows * 2 / kServedExperts);
-    const MonotonicTime due = experts_->Compute(slots, is_last);
+    const MonotonicTime due = experts_->Compute({0, slots, {}}, is_last);
     return experts_->Send(experts_->Show(due, due), is_last);
   }
 
@@ -149,12 +149,12 @@ TEST(PacersTest, WhatIsShownTooLateOverrunsAndTheTimelineGoesOnFromThere) {
   const auto experts = MakeExpertPacer(model, 1, 8);
   const std::array<int, 1> slots = {4};
   experts->Receive(4, start, false);
-  const MonotonicTime computed = experts->Compute(slots, false);
+  const MonotonicTime computed = experts->Compute({0, slots, {}}, false);
   const MonotonicTime shown = experts->Show(computed, computed + 2 * kLate);
   EXPECT_EQ(shown, computed + 2 * kLate);
   EXPECT_GT(experts->Send(shown, false), shown);
   experts->Receive(4, start, false);
-  EXPECT_GT(experts->Compute(slots, false), shown) << "the device was busy until then";
+  EXPECT_GT(experts->Compute({0, slots, {}}, false), shown) << "the device was busy until then";
   EXPECT_EQ(experts->counts().overruns, 1u);
 }
 

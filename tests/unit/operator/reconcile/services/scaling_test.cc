@@ -403,6 +403,17 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
+TEST_F(ScalingTest, FixedCountsRunTheMicroBatchesOfTheSpec) {
+  BeginWithALoadForTwoMicroBatches();
+  sim_.Run(Seconds(60));
+  ASSERT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  sim_.Patch(R"({"spec":{"roles":{"attention":{"replicas":3,"scaling":null},
+                                  "experts":{"replicas":5,"scaling":null}}}})");
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 1);
+  sim_.ExpectMembers(3, 5);
+}
+
 TEST_F(ScalingTest, MicroBatchesOfTheUserAreNoDecision) {
   BeginWithALoadForTwoMicroBatches("A100", "Auto", "  pipeline: {microBatches: 1}\n");
   sim_.Run(Seconds(60));
