@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-
 namespace janus {
 
 // A step that computes prompts is filled up to this share of the TPOT target. While prompts wait,
@@ -11,10 +9,5 @@ inline constexpr double kPromptShareOfTpot = 0.95;
 
 // Share of a step's decode time that prompts get even if the target leaves them less.
 inline constexpr double kLeastPromptShare = 0.1;
-
-// How long a step with prompts may take, in seconds, if it would take `decode` without them.
-constexpr double PromptStepSeconds(double tpot_target, double decode) {
-  return std::max(kPromptShareOfTpot * tpot_target, (1 + kLeastPromptShare) * decode);
-}
 
 }  // namespace janus

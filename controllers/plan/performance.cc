@@ -35,10 +35,10 @@ Parts PartsOf(const StepLoad& load, int attention_instances, int micro_batches) 
 
 double ComposeLayer(const LayerTimes& terms, const Parts& parts) {
   const double away = terms.experts + terms.out + terms.back;
-  const double attention = terms.attention + terms.shared;
-  const double all =
-      parts.of_one == 1 ? terms.attention + std::max(away, terms.shared) : attention + away;
-  const double own = parts.of_one == 1 ? terms.attention : parts.of_one * attention;
+  // The share of shared experts that another micro-batch does not wait for.
+  const double exposed = std::min(parts.of_one - 1, 1.0) * terms.shared;
+  const double all = terms.attention + std::max(away + exposed, terms.shared);
+  const double own = parts.of_one * (terms.attention + exposed);
   return std::max({all, own, parts.of_all * terms.experts, parts.of_all * terms.out,
                    parts.of_all * terms.back});
 }

@@ -38,7 +38,7 @@ Parts PartsOf(const StepLoad& load, int attention_instances, int micro_batches);
 
 // The time for b micro-batches: max(b_1 T_a, b T_e, b T_out, b T_back, T_a + T_e + T_out + T_back)
 // with shared experts in T_a; b_1 of them have rows of one attention instance. For b_1 = 1 shared
-// experts run while the instance waits.
+// experts run while the instance waits, and up to 2 a share of them does.
 double ComposeLayer(const LayerTimes& terms, const Parts& parts);
 
 // Uses load.context, not setting.context.

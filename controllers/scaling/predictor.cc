@@ -312,6 +312,12 @@ double PromptRowsWithin(double budget, double most, const StepSeconds& step_seco
   return Halve({0, most}, 12, [&](double rows) { return step_seconds(rows) > budget; }).low;
 }
 
+// How long workers let a step with prompts take. If decoding alone takes nearly as long, they give
+// prompts a tenth of its time. That is left out here: more load would bring prompts more.
+double PromptStep(const ScalingPolicy& policy) {
+  return kPromptShareOfTpot * policy.tpot.seconds;
+}
+
 // The queue for first tokens if a step of `budget` seconds takes `prompt_rows`.
 PromptLoad QueueOf(const Demand& demand, double servers, double prompt_rows, double budget,
                    double tpot) {
@@ -490,9 +496,7 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   };
   const auto is_in_time = [&] {
     if (!policy.ttft) return true;
-    const double rows = RowsAt(demand, tpot, z).high;
-    const double step = PromptStepSeconds(
-        policy.tpot.seconds, tables_->Shortest(m, n, LoadAt(demand, rows, 0), corrections));
+    const double step = PromptStep(policy);
     const double needed =
         PromptRowsNeeded(m * tables_->options.most_rows_per_attention, [&](double prompts) {
           return TimeToFirstToken(QueueOf(demand, tables_->Servers(m), prompts, step, tpot),
@@ -500,6 +504,7 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
         });
     if (needed == 0) return true;
     if (needed == kInfinite) return false;
+    const double rows = RowsAt(demand, tpot, z).high;
     return tables_->Shortest(m, n, LoadAt(demand, rows, needed), corrections) <= step;
   };
   // Memory, batch limit and first token are judged at the actual TPOT, which is below the limit. At
@@ -559,12 +564,11 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   result.tpot_seconds = is_carried ? high : kInfinite;
   result.kv_share = rows.of_keys * tables_->KeysOfOne(demand) / (m * tables_->KvTokens(demand));
   result.batch_share = rows.high / m / policy.max_batch_per_attention;
-  const auto with_prompts = [&](double prompts) {
-    return tables_->Shortest(m, n, LoadAt(demand, rows.high, prompts), corrections, split);
-  };
-  const double prompt_step = PromptStepSeconds(target, with_prompts(0));
+  const double prompt_step = PromptStep(policy);
   const double prompts =
-      PromptRowsWithin(prompt_step, m * tables_->options.most_rows_per_attention, with_prompts);
+      PromptRowsWithin(prompt_step, m * tables_->options.most_rows_per_attention, [&](double p) {
+        return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections, split);
+      });
   const PromptLoad queue = QueueOf(demand, tables_->Servers(m), prompts, prompt_step, high);
   result.prefill_share = PrefillUtilisation(queue);
   result.pressure = std::max({result.tpot_seconds / target, result.kv_share, result.batch_share});

@@ -28,8 +28,8 @@ struct ServedShape {
 //             u = t scale K_named / K_served token-slots, spread evenly over the r g (1 - (1 -
 //             1/g)^u) named experts that so many activate. r makes up for rows that choose
 //             together: under uniform routing, the expected sum over all served experts is then
-//             what the round's rows activate in the named model. With AEBS, the instances that
-//             hold the served expert share them (replica_shares.h)
+//             what the round's rows activate in the named model. At a scale above 1
+//             with AEBS, the instances that hold the served expert share these (replica_shares.h)
 //   memory    keys and values that the named device has room for, divided by `scale`; named experts
 //             of a layer that it has room for, divided by g and rounded down
 //   time      all times are divided by `time_scale`

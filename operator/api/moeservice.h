@@ -217,7 +217,7 @@ struct ExchangeSpec {
 };
 
 struct PipelineSpec {
-  int32_t micro_batches = 0;  // 0: automatic
+  int32_t micro_batches = 0;  // 0: chosen with the counts; of fixed counts 1
   bool operator==(const PipelineSpec&) const = default;
 };
 

@@ -171,9 +171,9 @@ std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& mode
   std::vector<ReplicaShares> shares;
   const bool is_aebs =
       scheduling == SchedulingPolicy::kAebs || scheduling == SchedulingPolicy::kAebsGreedy;
-  // With the experts and rows of the named model, the assignment is what AEBS would do there.
-  const bool is_named = model.experts_for_one() == 1 && model.device().scale == 1;
-  if (is_aebs && !is_named) {
+  // At scale 1 each row is one of the named model, and how well its experts are scheduled shows. A
+  // row that stands for many would have chosen many more.
+  if (is_aebs && model.device().scale > 1) {
     for (int layer = 0; layer < topology.placement.layers; ++layer) {
       shares.emplace_back(LayerPlacement::Of(topology.placement, layer, experts), rank.value);
     }

@@ -54,6 +54,15 @@ TEST(Performance, ALayerIsItsSlowestStageOrTheWayThroughAll) {
   }
 }
 
+// An instance with one micro-batch computes shared experts while it waits.
+TEST(Performance, SharedExpertsTakeNoTimeBesideALongerWait) {
+  const LayerTimes terms = {.attention = 3, .shared = 2, .experts = 4, .out = 1, .back = 1};
+  EXPECT_DOUBLE_EQ(ComposeLayer(terms, {1, 1}), 3 + 6);
+  EXPECT_DOUBLE_EQ(ComposeLayer(terms, {1.5, 2}), 3 + 7) << "half of them is in the way";
+  EXPECT_DOUBLE_EQ(ComposeLayer(terms, {2, 2}), 3 + 2 + 6);
+  EXPECT_DOUBLE_EQ(ComposeLayer(terms, {4, 4}), 4 * (3 + 2));
+}
+
 TEST(Performance, MegaScalesEquationIsTheCaseWhereItsConstraintsHold) {
   // T_a = T_e = 10, T_c = 3 <= T_f / 2, b = 3: 3 x 10 >= 2 x (10 + 3).
   EXPECT_DOUBLE_EQ(MegaScaleIterationSeconds(10, 10, 3, 3, 40), 26 + 10 * (3 * 40 - 1));

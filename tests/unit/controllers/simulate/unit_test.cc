@@ -364,6 +364,17 @@ TEST(StepTable, PromptRowsFillTheBudgetAndNeverStarve) {
   EXPECT_EQ(last, 12);
 }
 
+TEST(StepTable, PromptsGetAShareOfALongStepWithoutThem) {
+  StepTable table(StepSeconds, {256, 1, 0.0155, 0.1});
+  for (const double rows : {1000.0, 10000.0}) {
+    const double alone = table.At(rows, 300, 0).seconds;
+    ASSERT_GT(alone, 0.0155);
+    const double prompts = table.PromptRows(rows, 300);
+    EXPECT_GT(prompts, 1);
+    EXPECT_NEAR(table.At(rows, 300, prompts).seconds, 1.1 * alone, 0.03 * alone) << rows;
+  }
+}
+
 TEST(StepTable, LinesEndWhereTheNextBegins) {
   StepTable table(StepSeconds, kPrompts);
   for (double keys = 1; keys < 1e6;) {

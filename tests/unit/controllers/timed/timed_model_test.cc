@@ -167,6 +167,22 @@ TEST(TimedModelTest, NamedExpertsAreSharedOutOverTheReplicasOfTheServedOnes) {
   }
 }
 
+// Two instances with one half of the experts each, and all rows choose all of them.
+TEST(TimedModelTest, AnInstanceReadsHalfAnExpertMoreThanItsShare) {
+  const TimedModel timed = Make({"H200", "deepseek-v2", 16, 1}, {59, 32, 4});
+  Placement placement;
+  placement.layers = 1;
+  placement.slots_of_instance = {32, 32};
+  for (int slot = 0; slot < 64; ++slot) placement.expert_of.push_back(slot % 32);
+  ReplicaShares shares(LayerPlacement::Of(placement, 0, 32), 0);
+  const std::vector<int> chosen(32, 500);
+  std::vector<double> activated(32);
+  const ExpertCost& cost = timed.setting().experts.experts;
+  // 32 x 500 choices of 4 stand for 16 x 6 / 4 each; an instance takes half of them.
+  EXPECT_NEAR(timed.ExpertSeconds(shares, chosen, 4000, activated),
+              ExpertRoundSeconds(cost, {5120, 1536, 2, 1}, 80.5, 160, 32 * 250 * 24), 1e-9);
+}
+
 TEST(ReplicaSharesTest, FillTheLowestInstancesUpToTheSameLevel) {
   // Expert 0 is on instance 0, expert 1 on both, expert 2 on 1 and 2.
   Placement placement;

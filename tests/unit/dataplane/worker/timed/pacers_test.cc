@@ -158,6 +158,38 @@ TEST(PacersTest, WhatIsShownTooLateOverrunsAndTheTimelineGoesOnFromThere) {
   EXPECT_EQ(experts->counts().overruns, 1u);
 }
 
+// The assignment gave this instance nothing. All rows chose an expert that it holds too, so it
+// would have computed some of the named experts that they stand for.
+TEST(PacersTest, AebsSharesOutNamedExpertsWhereARowStandsForMany) {
+  Topology topology;
+  topology.attention.resize(1);
+  topology.experts.resize(2);
+  topology.placement.layers = 2;
+  topology.placement.slots_of_instance = {kServedExperts, kServedExperts / 2};
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int expert = 0; expert < kServedExperts; ++expert)
+      topology.placement.expert_of.push_back(static_cast<uint16_t>(expert));
+    // The second instance has the first half of the experts in layer 0, the others in layer 1.
+    for (int slot = 0; slot < kServedExperts / 2; ++slot)
+      topology.placement.expert_of.push_back(
+          static_cast<uint16_t>(slot + layer * kServedExperts / 2));
+  }
+  const std::vector<int> nothing(kServedExperts / 2);
+  const std::array<uint16_t, 4> routed = {0, 1, 1, 0};
+  const auto takes = [&](int scale, SchedulingPolicy scheduling, int layer) {
+    const TimedModel model = Timed(2, scale);
+    const auto experts = MakeExpertPacer(model, topology, Rank{1}, kServedExperts, scheduling);
+    const MonotonicTime come = experts->Receive(2, MonotonicTime{std::chrono::hours(1)}, false);
+    return experts->Compute({layer, nothing, routed}, false) - come;
+  };
+  EXPECT_GT(takes(16, SchedulingPolicy::kAebs, 0).count(), 0);
+  EXPECT_GT(takes(16, SchedulingPolicy::kAebsGreedy, 0).count(), 0);
+  EXPECT_EQ(takes(16, SchedulingPolicy::kAebs, 1).count(), 0) << "it holds none of these";
+  EXPECT_EQ(takes(1, SchedulingPolicy::kAebs, 0).count(), 0) << "rows of the named model";
+  EXPECT_EQ(takes(16, SchedulingPolicy::kRandom, 0).count(), 0);
+  EXPECT_EQ(takes(16, SchedulingPolicy::kStatic, 0).count(), 0);
+}
+
 TEST(PacersTest, ARoundWaitsForTheLastRowsAndTheLinkForTheRoundBefore) {
   const TimedModel model = Timed(4);
   const auto experts = MakeExpertPacer(model, 2, 8);
