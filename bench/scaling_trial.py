@@ -437,8 +437,8 @@ def decisions(args, record, events, began):
 
 def simulate(args, trace, first, start):
     """The same requests in the simulator, with the start times of the live run. A copy of the whole model cannot be a timed device:
-    it gets `scale` times as many requests, which come apart and so are easier to serve."""
-    for scale, policies in (("--timed-scale", "ours,static,oracle"), ("--scale", "whole,hpa")):
+    it gets `scale` times as many requests, which come apart and so are easier to serve. `apart`: ours with the same requests."""
+    for scale, policies in (("--timed-scale", "ours,static,oracle"), ("--scale", "ours,whole,hpa")):
         command = [BIN / "janusctl", "simulate", "--model", args.model, "--hardware", "H200", "--trace", trace, scale, str(args.scale),
                    "--tpot-milliseconds", str(args.tpot), "--ttft-seconds", str(FIRST_TOKEN), "--interval-seconds", "15", "--start-seconds", str(start),
                    "--predictor", "None", "--policies", policies, "--json"]
@@ -447,7 +447,7 @@ def simulate(args, trace, first, start):
         if done.returncode:
             raise SystemExit(done.stderr)
         for one in json.loads(done.stdout)["policies"]:
-            say("simulated", policy=one["policy"], gpu_seconds=round(one["gpuHours"] * 3600), percent=round(100 * one["attainment"], 1),
+            say("simulated", policy=one["policy"], apart=scale == "--scale", gpu_seconds=round(one["gpuHours"] * 3600), percent=round(100 * one["attainment"], 1),
                 counts=[change["to"] for change in one["decisions"]], start_seconds=start)
 
 
