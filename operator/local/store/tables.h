@@ -16,9 +16,9 @@ namespace janus::control {
 using Table = std::map<ObjectKey, SharedObject>;
 
 struct TableLimits {
-  size_t max_changes = 16'384;  // of the history
-  size_t max_history_bytes = 64 << 20;
-  size_t max_bytes = 512 << 20;  // of all objects
+  size_t max_changes = 16'384;          // of the history
+  size_t max_history_bytes = 16 << 20;  // minutes of a service that is scaled all the time
+  size_t max_bytes = 512 << 20;         // of all objects
 };
 
 // All objects, their versions and latest changes. Every write creates one version. Older versions
