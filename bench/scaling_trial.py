@@ -437,7 +437,7 @@ def decisions(args, record, events, began):
 
 def simulate(args, trace, first, start):
     """The same requests in the simulator, with the start times of the live run. A copy of the whole model cannot be a timed device:
-    it gets `scale` times as many requests, which come apart and so are easier to serve. `apart`: ours with the same requests."""
+    it gets `scale` times as many requests, which come apart and so are easier to serve. `apart` marks these runs, ours among them."""
     for scale, policies in (("--timed-scale", "ours,static,oracle"), ("--scale", "ours,whole,hpa")):
         command = [BIN / "janusctl", "simulate", "--model", args.model, "--hardware", "H200", "--trace", trace, scale, str(args.scale),
                    "--tpot-milliseconds", str(args.tpot), "--ttft-seconds", str(FIRST_TOKEN), "--interval-seconds", "15", "--start-seconds", str(start),

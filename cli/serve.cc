@@ -353,8 +353,7 @@ Status Serve(const ServeOptions& given, StopSignals& stop) {
   }
   const std::string& model_dir = asked.hub ? folder : options.model_dir;
   JANUS_ASSIGN_OR_RETURN(const ServeOptions judged, BeforeCalibration(options, model_dir));
-  // One heap for all threads, as in the operator (operator/program/run_operator.cc): a service that
-  // is scaled for hours keeps a few megabytes, and tens more stayed resident in one heap each.
+  // One heap for all threads, for the reason that operator/program/run_operator.cc gives.
   mallopt(M_ARENA_MAX, 1);
   JANUS_ASSIGN_OR_RETURN(Object object, MakeObject(judged, asked, folder));
   JANUS_ASSIGN_OR_RETURN(Checked checked, Check(judged, object.service));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "controllers/plan/performance.h"
 
@@ -94,6 +95,11 @@ double TimedModel::SharedSeconds(double rows) const {
          device_.time_scale;
 }
 
+ExpertShape TimedModel::NamedExpert() const {
+  const ModelShape& named = setting_.model;
+  return {named.hidden, named.intermediate, named.bytes_per_weight, 1};
+}
+
 double TimedModel::SpreadOf(double rows) const {
   const ModelShape& named = setting_.model;
   const double each_of_one = std::pow(1 - 1 / experts_for_one_, slots_for_one_);
@@ -104,8 +110,7 @@ double TimedModel::SpreadOf(double rows) const {
 
 double TimedModel::ExpertSeconds(std::span<const int> rows_of_held, double rows) const {
   const ExpertCost& cost = setting_.experts.experts;
-  const ExpertShape shape = {setting_.model.hidden, setting_.model.intermediate,
-                             setting_.model.bytes_per_weight, 1};
+  const ExpertShape shape = NamedExpert();
   double activated = 0;
   for (const int here : rows_of_held) {
     if (here > 0) activated += Activated(experts_for_one_, here * slots_for_one_);
@@ -125,14 +130,13 @@ double TimedModel::ExpertSeconds(std::span<const int> rows_of_held, double rows)
 }
 
 double TimedModel::ExpertSeconds(ReplicaShares& shares, std::span<const int> rows_of_experts,
-                                 double rows, std::span<double> activated) const {
+                                 double rows) const {
   const ExpertCost& cost = setting_.experts.experts;
-  const ExpertShape shape = {setting_.model.hidden, setting_.model.intermediate,
-                             setting_.model.bytes_per_weight, 1};
+  const ExpertShape shape = NamedExpert();
   const double spread = SpreadOf(rows);
-  for (size_t expert = 0; expert < activated.size(); ++expert) {
-    const double tokens = rows_of_experts[expert] * slots_for_one_;
-    activated[expert] = spread * Activated(experts_for_one_, tokens);
+  std::vector<double> activated;
+  for (const int chosen : rows_of_experts) {
+    activated.push_back(spread * Activated(experts_for_one_, chosen * slots_for_one_));
   }
   const std::span<const double> mine = shares.Of(activated);
   const double share = std::accumulate(mine.begin(), mine.end(), 0.0);

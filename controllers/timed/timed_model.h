@@ -28,8 +28,8 @@ struct ServedShape {
 //             u = t scale K_named / K_served token-slots, spread evenly over the r g (1 - (1 -
 //             1/g)^u) named experts that so many activate. r makes up for rows that choose
 //             together: under uniform routing, the expected sum over all served experts is then
-//             what the round's rows activate in the named model. At a scale above 1
-//             with AEBS, the instances that hold the served expert share these (replica_shares.h)
+//             what the round's rows activate in the named model. At a scale above 1 with AEBS,
+//             the instances that hold the served expert share these (replica_shares.h)
 //   memory    keys and values that the named device has room for, divided by `scale`; named experts
 //             of a layer that it has room for, divided by g and rounded down
 //   time      all times are divided by `time_scale`
@@ -50,10 +50,9 @@ class TimedModel {
   double ExpertSeconds(std::span<const int> rows_of_held, double rows) const;
   // The same if AEBS shares out the named experts: `rows_of_experts` are those of each served
   // expert, over all instances. Like the plan, it counts half an expert more than the mean, since
-  // an instance computes whole ones. `activated`: as many numbers as experts; what they are before
-  // does not matter.
-  double ExpertSeconds(ReplicaShares& shares, std::span<const int> rows_of_experts, double rows,
-                       std::span<double> activated) const;
+  // an instance computes whole ones.
+  double ExpertSeconds(ReplicaShares& shares, std::span<const int> rows_of_experts,
+                       double rows) const;
   // One round over `rows` rows of all m attention instances, with n expert instances.
   ExchangeTimes ExchangeSeconds(int m, int n, double rows) const;
   // What a step takes beside its MoE layers: dense layers, output head.
@@ -76,6 +75,8 @@ class TimedModel {
   TimedModel() = default;
   // Rows as the named model has them.
   AttentionRows Named(const AttentionRows& rows) const;
+  // An expert of the named model.
+  ExpertShape NamedExpert() const;
   // r of `experts` above.
   double SpreadOf(double rows) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace janus::dataplane {
 namespace {
@@ -103,9 +104,7 @@ class TimedExperts final : public ExpertPacer {
  public:
   TimedExperts(const TimedModel& model, int m, int n, std::vector<ReplicaShares> shares)
       : model_(model), m_(m), n_(n), shares_(std::move(shares)) {
-    const int experts = shares_.empty() ? 0 : shares_.front().experts();
-    rows_of_experts_.resize(static_cast<size_t>(experts));
-    activated_.resize(static_cast<size_t>(experts));
+    if (!shares_.empty()) rows_of_experts_.resize(static_cast<size_t>(shares_.front().experts()));
   }
 
   MonotonicTime Receive(int rows, MonotonicTime sent, bool is_first) override {
@@ -134,8 +133,7 @@ class TimedExperts final : public ExpertPacer {
     if (shares_.empty()) return model_.ExpertSeconds(work.rows_of_held, rows_);
     std::ranges::fill(rows_of_experts_, 0);
     for (const uint16_t expert : work.routed) ++rows_of_experts_[expert];
-    return model_.ExpertSeconds(shares_[static_cast<size_t>(work.layer)], rows_of_experts_, rows_,
-                                activated_);
+    return model_.ExpertSeconds(shares_[static_cast<size_t>(work.layer)], rows_of_experts_, rows_);
   }
 
   const TimedModel& model_;
@@ -143,7 +141,6 @@ class TimedExperts final : public ExpertPacer {
   const int n_;
   std::vector<ReplicaShares> shares_;  // by MoE layer; empty: the assignment's
   std::vector<int> rows_of_experts_;   // of the round at hand
-  std::vector<double> activated_;      // likewise
   Timeline out_;
   Timeline device_;
   Timeline back_;
@@ -160,9 +157,8 @@ std::unique_ptr<AttentionPacer> MakeAttentionPacer(const controllers::TimedModel
   return std::make_unique<TimedAttention>(model);
 }
 
-std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n,
-                                             std::vector<ReplicaShares> shares) {
-  return std::make_unique<TimedExperts>(model, m, n, std::move(shares));
+std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n) {
+  return std::make_unique<TimedExperts>(model, m, n, std::vector<ReplicaShares>());
 }
 
 std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model,
@@ -178,7 +174,7 @@ std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& mode
       shares.emplace_back(LayerPlacement::Of(topology.placement, layer, experts), rank.value);
     }
   }
-  return MakeExpertPacer(model, topology.m(), topology.n(), std::move(shares));
+  return std::make_unique<TimedExperts>(model, topology.m(), topology.n(), std::move(shares));
 }
 
 }  // namespace janus::dataplane

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "common/topology.h"
 #include "controllers/timed/timed_model.h"
@@ -15,11 +14,10 @@ namespace janus::dataplane {
 
 // `model` must outlive them. `m`, `n`: the instances of the epoch.
 std::unique_ptr<AttentionPacer> MakeAttentionPacer(const controllers::TimedModel& model);
-// `shares`: of each MoE layer, if AEBS would share out the named experts that served ones stand
-// for. Empty: they go where the served one does.
-std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n,
-                                             std::vector<controllers::ReplicaShares> shares = {});
-// For instance `rank` of an epoch of a served model with so many experts in a layer.
+// Named experts go where the served one does.
+std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n);
+// For instance `rank` of an epoch of a served model with so many experts in a layer. At a scale
+// above 1 with AEBS, named experts are shared out (controllers/timed/replica_shares.h).
 std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model,
                                              const Topology& topology, Rank rank, int experts,
                                              SchedulingPolicy scheduling);

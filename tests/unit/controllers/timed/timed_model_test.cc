@@ -143,7 +143,6 @@ TEST(TimedModelTest, NamedExpertsAreSharedOutOverTheReplicasOfTheServedOnes) {
   std::mt19937 random(MixSeed(TestSeed(), 11));
   std::vector<int> order(kExperts);
   std::iota(order.begin(), order.end(), 0);
-  std::vector<double> activated(kExperts);
   for (const int rows : {3, 7, 20}) {
     double whole = 0, shared = 0;
     constexpr int kRounds = 100;
@@ -155,7 +154,7 @@ TEST(TimedModelTest, NamedExpertsAreSharedOutOverTheReplicasOfTheServedOnes) {
       }
       double busiest = 0;
       for (ReplicaShares& one : shares) {
-        busiest = std::max(busiest, timed.ExpertSeconds(one, chosen, rows, activated));
+        busiest = std::max(busiest, timed.ExpertSeconds(one, chosen, rows));
       }
       shared += busiest / kRounds;
       whole += timed.ExpertSeconds(chosen, rows) / kRounds;
@@ -176,10 +175,9 @@ TEST(TimedModelTest, AnInstanceReadsHalfAnExpertMoreThanItsShare) {
   for (int slot = 0; slot < 64; ++slot) placement.expert_of.push_back(slot % 32);
   ReplicaShares shares(LayerPlacement::Of(placement, 0, 32), 0);
   const std::vector<int> chosen(32, 500);
-  std::vector<double> activated(32);
   const ExpertCost& cost = timed.setting().experts.experts;
   // 32 x 500 choices of 4 stand for 16 x 6 / 4 each; an instance takes half of them.
-  EXPECT_NEAR(timed.ExpertSeconds(shares, chosen, 4000, activated),
+  EXPECT_NEAR(timed.ExpertSeconds(shares, chosen, 4000),
               ExpertRoundSeconds(cost, {5120, 1536, 2, 1}, 80.5, 160, 32 * 250 * 24), 1e-9);
 }
 
