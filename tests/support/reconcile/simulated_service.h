@@ -89,7 +89,9 @@ class SimulatedService {
   OperatorProcess& op() { return *operator_; }
 
   SimulatedTimeline timeline;
-  LocalStore store{{}, timeline};
+  // Its operator reads every change, also after hours in one step.
+  LocalStore store{{.limits = {.max_changes = 1 << 20, .max_history_bytes = size_t{1} << 30}},
+                   timeline};
   StoreClient user{store, "user"};
   StoreClient operator_client{store, "janus-operator"};
   ScriptedCluster cluster{timeline, store};
