@@ -81,6 +81,13 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->needs(model)
       ->check(CLI::Range(1, 600'000));
   serve
+      ->add_option("--device", options.device,
+                   "what instances compute on, with --model. Auto: the GPUs of this machine if "
+                   "janus-worker can use them, otherwise its CPUs")
+      ->needs(model)
+      ->transform(CLI::IsMember({"Auto", "CPU", "CUDA"}, CLI::ignore_case))
+      ->capture_default_str();
+  serve
       ->add_option("--micro-batches", options.micro_batches,
                    "micro-batches of a step, with --model. Default: automatic")
       ->needs(model)

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -26,6 +27,7 @@
 #include "operator/local/embedded/embedded_cluster.h"
 #include "operator/local/embedded/service_follower.h"
 #include "operator/local/environment.h"
+#include "operator/local/gpus.h"
 #include "operator/local/machine.h"
 #include "operator/local/processes.h"
 #include "operator/reconcile/capacity/service_plan.h"
@@ -71,7 +73,48 @@ struct Checked {
   control::EmbeddedClusterOptions cluster;  // log_dir is not set yet
 };
 
-Result<Checked> Check(const ServeOptions& options, const control::MoEService& service) {
+// The GPUs of this machine for the service.
+Result<std::vector<control::LocalGpu>> FindGpusFor(const ServeOptions& options, Screen& screen) {
+  std::vector<control::LocalGpu> none;
+  if (options.timed || options.device == "CPU") return none;
+  JANUS_ASSIGN_OR_RETURN(const std::string worker, control::FindSibling("janus-worker"));
+  JANUS_ASSIGN_OR_RETURN(control::LocalGpus found, control::FindGpus(worker, {}));
+  if (!found.gpus.empty()) return std::move(found.gpus);
+  if (options.device == "CUDA") {
+    return FailedPrecondition("--device CUDA: janus-worker can use no GPU here: " + found.why +
+                              "; see docs/cuda.md, or leave the flag out");
+  }
+  std::error_code error;
+  if (std::filesystem::exists("/dev/nvidiactl", error)) {
+    screen.Line("this machine has an NVIDIA GPU that janus-worker cannot use: " + found.why +
+                "; the service computes on CPUs (docs/cuda.md)");
+  }
+  return none;
+}
+
+// "2 x NVIDIA H200"; empty: the instances compute on CPUs.
+std::string NameOfGpus(const Checked& checked) {
+  if (checked.plan.effective.device != control::Device::kCuda) return "";
+  const std::vector<control::LocalGpu>& gpus = checked.cluster.gpus;
+  return std::to_string(gpus.size()) + " x " + gpus.front().name;
+}
+
+// What each instance of the service computes on, and what that needs.
+std::string DescribeGpus(const Checked& checked) {
+  const control::MemoryNeed& need = checked.plan.need;
+  const int64_t on_gpus = checked.plan.m * need.attention_on_gpu.device.total() +
+                          checked.plan.n * need.experts_on_gpu.device.total();
+  const size_t gpus = checked.cluster.gpus.size();
+  const auto instances = static_cast<size_t>(checked.workers());
+  return "GPUs: " + NameOfGpus(checked) + ", each with " +
+         control::FormatBytes(checked.cluster.room.gpus->memory_bytes) + " free; " +
+         std::to_string(instances) + " instances " +
+         (instances > gpus ? "share them" : "have one each") + " and need " +
+         control::FormatBytes(checked.pools * on_gpus) + " of their memory";
+}
+
+Result<Checked> Check(const ServeOptions& options, const Asked& asked,
+                      const control::MoEService& service) {
   Checked out;
   out.key = {service.metadata.namespace_.empty() ? "default" : service.metadata.namespace_,
              service.metadata.name};
@@ -98,6 +141,12 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   }
   JANUS_ASSIGN_OR_RETURN(cluster.room.memory_bytes, AvailableMemoryBytes());
   cluster.room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  cluster.gpus = asked.gpus;
+  if (!asked.gpus.empty()) {
+    const auto least =
+        std::ranges::min_element(asked.gpus, {}, [](const auto& gpu) { return gpu.free_bytes; });
+    cluster.room.gpus = {static_cast<int>(asked.gpus.size()), least->free_bytes};
+  }
   if (options.nodes) {
     cluster.room.nodes = {options.nodes->attention_each, options.nodes->experts_each};
   }
@@ -144,7 +193,7 @@ Result<std::string> FetchFolder(const ServeOptions& options, const Asked& asked,
   download.judge = [&](const std::string& folder) -> Status {
     JANUS_ASSIGN_OR_RETURN(const ServeOptions judged, BeforeCalibration(options, folder));
     JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(judged, asked, folder));
-    return Check(options, object.service).status();
+    return Check(options, asked, object.service).status();
   };
   Result<hub::LocalModel> local = FetchShown(settings, *asked.hub, download, screen, stop);
   if (local.ok()) return local->folder;
@@ -162,7 +211,8 @@ class Display {
       : screen_(screen),
         checked_(checked),
         endpoint_("http://" + GatewayAddress(checked.cluster) + "/v1"),
-        heading_(checked.key.name + "  " + endpoint_ + "  Ctrl-C stops this service") {}
+        heading_(checked.key.name + "  " + endpoint_ + "  Ctrl-C stops this service" +
+                 (NameOfGpus(checked).empty() ? "" : "\non " + NameOfGpus(checked))) {}
 
   void Show(EmbeddedCluster& cluster, const control::ServiceFollower& follower, MonotonicTime now) {
     if (follower.has_served()) {
@@ -346,7 +396,8 @@ Status Serve(const ServeOptions& given, StopSignals& stop) {
   const SystemClock clock;
   ServeOptions options = given;
   Screen screen(STDOUT_FILENO, isatty(STDOUT_FILENO) == 1);
-  JANUS_ASSIGN_OR_RETURN(const Asked asked, ReadAsked(options));
+  JANUS_ASSIGN_OR_RETURN(Asked asked, ReadAsked(options));
+  JANUS_ASSIGN_OR_RETURN(asked.gpus, FindGpusFor(options, screen));
   std::string folder;  // of a model of a hub
   if (asked.hub) {
     JANUS_ASSIGN_OR_RETURN(folder, FetchFolder(options, asked, screen, stop));
@@ -356,7 +407,7 @@ Status Serve(const ServeOptions& given, StopSignals& stop) {
   // One heap for all threads, for the reason that operator/program/run_operator.cc gives.
   mallopt(M_ARENA_MAX, 1);
   JANUS_ASSIGN_OR_RETURN(Object object, MakeObject(judged, asked, folder));
-  JANUS_ASSIGN_OR_RETURN(Checked checked, Check(judged, object.service));
+  JANUS_ASSIGN_OR_RETURN(Checked checked, Check(judged, asked, object.service));
   const std::string& name = checked.key.name;
   JANUS_ASSIGN_OR_RETURN(checked.cluster.log_dir,
                          control::MakeStateFolder(control::ReadEnvironment(), name));
@@ -378,12 +429,14 @@ Status Serve(const ServeOptions& given, StopSignals& stop) {
     screen.Line("# " + path + "\n" + object.text);
   }
   const control::ServicePlan& plan = checked.plan;
+  const std::string gpus = NameOfGpus(checked);
   screen.Line("service " + name + ": " + checked.model.architecture + " in " +
               std::string(ToString(plan.dtype)) + ", " +
               (checked.pools > 1 ? std::to_string(checked.pools) + " pools, in each " : "") +
               std::to_string(plan.m) + " attention and " + std::to_string(plan.n) +
-              " expert instances, " + std::to_string(plan.slots_per_instance) +
-              " slots each, needs " + control::FormatBytes(plan.need.total()));
+              " expert instances, " + std::to_string(plan.slots_per_instance) + " slots each" +
+              (gpus.empty() ? ", needs " + control::FormatBytes(plan.need.total()) : ""));
+  if (!gpus.empty()) screen.Line(DescribeGpus(checked));
   if (plan.timed) screen.Line("emulated: " + ToString(*plan.timed));
 
   JANUS_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster,

@@ -41,6 +41,8 @@ struct ServeOptions {
   int sum_bits = 32;                     // with FixedPoint
   std::vector<int> sum_exponents;        // with FixedPoint; empty: calibrated at the start
   std::optional<TimedDevice> timed;      // replaces the device of the object
+  // Only with model_dir: "Auto" (GPUs if there are any), "CPU" or "CUDA".
+  std::string device = "Auto";
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;

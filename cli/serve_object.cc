@@ -30,9 +30,9 @@ Result<hub::ModelId> ReadSource(const control::HuggingFaceSource& source) {
 }
 
 // The object for --model, whose checkpoint lies in `dir`.
-Result<std::string> ComposeObject(const ServeOptions& options,
-                                  const std::optional<hub::ModelId>& model,
+Result<std::string> ComposeObject(const ServeOptions& options, const Asked& of,
                                   const std::string& dir) {
+  const std::optional<hub::ModelId>& model = of.hub;
   if (options.sum != "FixedPoint" && (!options.sum_exponents.empty() || options.sum_bits != 32)) {
     return InvalidArgument(
         "--sum-bits and --sum-exponents belong to --sum FixedPoint; ask for it, or leave them out");
@@ -53,6 +53,7 @@ Result<std::string> ComposeObject(const ServeOptions& options,
                      options.sum_bits,
                      options.sum_exponents,
                      options.pools};
+  asked.gpus = static_cast<int>(of.gpus.size());
   if (options.nodes) {
     asked.attention = options.nodes->attention_nodes * options.nodes->attention_each;
     asked.experts = options.nodes->expert_nodes * options.nodes->experts_each;
@@ -109,7 +110,7 @@ Result<Object> MakeObject(const ServeOptions& options, const Asked& asked,
         asked.hub ? folder
                   : std::filesystem::absolute(options.model_dir, error).lexically_normal().string();
     file = "service.yaml";
-    JANUS_ASSIGN_OR_RETURN(out.text, ComposeObject(options, asked.hub, dir));
+    JANUS_ASSIGN_OR_RETURN(out.text, ComposeObject(options, asked, dir));
   } else if (asked.hub) {
     JANUS_ASSIGN_OR_RETURN(out.text, WithModelFolder(asked.text, file, folder));
   } else {

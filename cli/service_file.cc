@@ -1,8 +1,10 @@
 #include "cli/service_file.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/read_file.h"
+#include "operator/api/device.h"
 #include "operator/api/parse.h"
 #include "operator/api/supported.h"
 #include "operator/api/validate.h"
@@ -26,6 +28,7 @@ Result<control::MoEService> ParseServiceText(std::string_view text, const std::s
   // ValidateSupported needs an object that passes ValidateRead.
   FieldErrors errors = control::ValidateRead(root, parsed);
   if (errors.empty()) errors = control::ValidateSupported(parsed.object);
+  if (errors.empty()) errors = control::ValidateDevice(parsed.object);
   control::AddLines(root, errors);
   if (!errors.empty()) return InvalidArgument(control::FormatErrors(file, errors));
   return std::move(parsed.object);
@@ -56,6 +59,27 @@ Node SourceTree(const std::string& folder) {
   out.Add("type", Node::String("HostPath"));
   out.Add("hostPath", Node::Map()).Add("path", Node::String(folder));
   return out;
+}
+
+// Instances get a GPU each, or share one where there are fewer.
+void AddGpus(const ServiceAsked& asked, Node& root) {
+  for (const std::string_view role : {"attention", "experts"}) {
+    control::SetAt(root, {"spec", "roles", role, "resources", "limits", "nvidia.com/gpu"},
+                   Node::String("1"));
+  }
+  if (asked.tpot_milliseconds) {
+    // A further instance on a GPU that computes already would make nothing faster.
+    control::SetAt(root, {"spec", "scaling", "maxGPUs"}, Node::Integer(std::max(2, asked.gpus)));
+  }
+  const int instances =
+      asked.pools.value_or(1) * (asked.attention.value_or(1) + asked.experts.value_or(1));
+  // Attention instances keep this memory for life, and new ones get as much: a second one, and the
+  // weights of more instances, still fit.
+  constexpr int kSharedPercent = 40;
+  if (instances > asked.gpus) {
+    control::SetAt(root, {"spec", "roles", "attention", "kvCache", "memoryPercent"},
+                   Node::Integer(kSharedPercent));
+  }
 }
 
 }  // namespace
@@ -118,6 +142,7 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
     }
     control::SetAt(root, {"spec", "exchange", "sumExponents"}, std::move(exponents));
   }
+  if (asked.gpus > 0) AddGpus(asked, root);
   const auto count = [&](std::string_view role, const std::optional<int>& replicas) {
     if (replicas)
       control::SetAt(root, {"spec", "roles", role, "replicas"}, Node::Integer(*replicas));

@@ -38,6 +38,7 @@ struct ServiceAsked {
   int sum_bits = 32;               // with FixedPoint
   std::vector<int> sum_exponents = {};
   std::optional<int> pools = {};  // nothing: the service uses no pools
+  int gpus = 0;                   // of this machine, to compute on; 0: CPUs
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <random>
 #include <utility>
@@ -12,11 +13,18 @@
 namespace janus::dataplane {
 namespace {
 
+// Workers of this process.
+std::atomic<uint64_t>& Workers() {
+  static std::atomic<uint64_t> count{0};
+  return count;
+}
+
+// This worker's part of the process's memory, so that the parts of all make the whole.
 uint64_t ResidentBytes() {
   std::ifstream in("/proc/self/statm");
   uint64_t total = 0, resident = 0;
   in >> total >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / std::max<uint64_t>(Workers(), 1);
 }
 
 uint64_t DrawProcess() {
@@ -46,9 +54,12 @@ Worker::Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock,
       on_loss_(std::move(on_loss)),
       process_(DrawProcess()),
       gateways_(clock),
-      refusals_(registry) {}
+      refusals_(registry) {
+  ++Workers();
+}
 
 Worker::~Worker() {
+  --Workers();
   Stop();
   // Joins the step thread without mu_, which on_loss_ may need.
   const MutexLock changing(change_);

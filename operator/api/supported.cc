@@ -38,6 +38,12 @@ Asked ExternalBehavior(const RoleSpec& role) {
   return If(scaling && scaling->mode == ScalingMode::kExternal && scaling->behavior, "this");
 }
 
+bool AsksForGpusAtMost(const Resources& resources) {
+  return resources.requests.empty() && std::ranges::all_of(resources.limits, [](const auto& limit) {
+           return limit.first == "nvidia.com/gpu";
+         });
+}
+
 bool IsExternal(const RoleSpec& role) {
   return !role.replicas && role.scaling && role.scaling->mode == ScalingMode::kExternal;
 }
@@ -63,8 +69,9 @@ constexpr const RoleSpec& Experts(const Spec& s) {
             [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }, Ground::kMachine}, \
       Limit{"roles." role ".tensorParallel", "1", "",                                             \
             [](const Spec& s) { return Unless(get(s).tensor_parallel, 1); }},                     \
-      Limit{"roles." role ".resources", "", "workers are processes of this machine",              \
-            [](const Spec& s) { return If(get(s).resources != Resources{}, "this"); },            \
+      Limit{"roles." role ".resources", "limits of nvidia.com/gpu",                               \
+            "workers are processes of this machine",                                              \
+            [](const Spec& s) { return If(!AsksForGpusAtMost(get(s).resources), "this"); },       \
             Ground::kMachine},                                                                    \
       Limit{"roles." role ".nodeSelector", "", "workers are processes of this machine",           \
             [](const Spec& s) { return If(!get(s).node_selector.empty(), "this"); },              \
@@ -108,11 +115,6 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return Text(s.image); }, Ground::kMachine},
     Limit{"imagePullSecrets", "", "workers are processes of this machine",
           [](const Spec& s) { return If(!s.image_pull_secrets.empty(), "this"); },
-          Ground::kMachine},
-    Limit{"device", "Auto, CPU or Timed", "workers of this machine compute on its CPUs",
-          [](const Spec& s) {
-            return Unless(s.device, {Device::kAuto, Device::kCpu, Device::kTimed});
-          },
           Ground::kMachine},
     Limit{"timed.hardware", "L20, H800, A800, H20, L40S, A100, H100 or H200", "",
           [](const Spec& s) {

@@ -102,6 +102,7 @@ LocalNodeOptions NodeOptionsOf(const EmbeddedClusterOptions& options, const std:
   out.process_name = ProcessName;
   out.first_metrics_port = options.worker_metrics_port;
   out.members_link = kMembersLink;
+  out.gpus = options.gpus;
   return out;
 }
 
@@ -109,6 +110,7 @@ ManagerOptions ManagerOptionsOf(RecordBook& records) {
   ManagerOptions out;
   out.reconciler.records = &records;
   out.reconciler.worker_image = "janus-worker";
+  out.reconciler.worker_cuda_image = "janus-worker";
   out.reconciler.defaults.gateway_image = "janus-gateway";
   out.reconciler.defaults.gateway_replicas = 1;
   out.reconciler.host_paths = {"/"};

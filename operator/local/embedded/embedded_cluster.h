@@ -17,6 +17,7 @@
 #include "common/status.h"
 #include "operator/kube/timeline.h"
 #include "operator/local/embedded/watched_calls.h"
+#include "operator/local/gpus.h"
 #include "operator/local/node/local_node.h"
 #include "operator/local/run_folder.h"
 #include "operator/local/server/object_server.h"
@@ -51,6 +52,7 @@ struct EmbeddedClusterOptions {
   std::string worker_program;  // paths
   std::string gateway_program;
   MachineRoom room;
+  std::vector<LocalGpu> gpus;      // for pods with a GPU limit; as many as room.gpus counts
   std::string host = "127.0.0.1";  // where the gateway listens
   int port = 8000;                 // of the gateway; if not 0, a restarted gateway keeps it
   int64_t gateway_memory_bytes = 0;

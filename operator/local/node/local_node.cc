@@ -20,6 +20,7 @@
 #include "operator/kube/informer.h"
 #include "operator/local/exhausted.h"
 #include "operator/local/node/deployment.h"
+#include "operator/local/node/gpu_shares.h"
 #include "operator/local/node/pod_status.h"
 #include "operator/local/node/prober.h"
 #include "operator/local/processes.h"
@@ -79,6 +80,7 @@ class LocalNode::Running {
       : node_(node),
         options_(node.options_),
         api_(node.api_),
+        gpus_(options_.gpus, options_.folder, ProgramOf(std::string(kWorker))),
         pods_(Follow(kPods)),
         deployments_(Follow(kDeployments)) {}
 
@@ -92,6 +94,7 @@ class LocalNode::Running {
     std::string process;
     int pool = 1;
     PodPlace place = {};
+    std::optional<size_t> gpu = {};
     int port = 0;  // for its metrics; 0: no port
     ContainerRun run = {};
     ContainerLife life;
@@ -122,8 +125,14 @@ class LocalNode::Running {
   WallTime Wall() const { return node_.timeline_.WallNow(); }
   CallLimits Limits() const { return {kCallTimeout, {}}; }
 
+  // Empty: there is none.
+  std::string ProgramOf(const std::string& container) const {
+    const auto found = options_.ground.programs.find(container);
+    return found == options_.ground.programs.end() ? "" : found->second;
+  }
   Status MakeNode();
   void TakeEvents();
+  void TakeEventOfGpu(const ProcessEvent& event, size_t gpu);
   void Ended(const ProcessEvent& event);
   void Look();
   void LookAtDeployment(const Node& deployment, const std::vector<Node>& pods);
@@ -134,6 +143,9 @@ class LocalNode::Running {
   bool IsNameTaken(const Runner& runner) const;
   void GoOn(Runner& runner);
   void Start(Runner& runner);
+  void CannotStart(Runner& runner, const std::string& why);
+  bool AwaitsGpu(Runner& runner);
+  void Drop(std::map<std::string, Runner>::iterator runner);
   void BeginProbing(Runner& runner, const std::string& address);
   void Leave(Runner& runner, Seconds grace);
   void End(Runner& runner, Seconds grace);
@@ -150,8 +162,9 @@ class LocalNode::Running {
   Fd wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::unique_ptr<Processes> processes_;
   std::map<std::string, Runner> runners_;  // by uid
-  int64_t places_ = 0;                     // given out so far
-  std::map<int, std::string> linked_;      // target socket of each pool's link
+  GpuShares gpus_;
+  int64_t places_ = 0;                 // given out so far
+  std::map<int, std::string> linked_;  // target socket of each pool's link
   std::optional<MonotonicTime> next_look_;
   std::unique_ptr<Informer> pods_;  // last members: their threads end first
   std::unique_ptr<Informer> deployments_;
@@ -212,6 +225,10 @@ void LocalNode::Running::Wait() {
 
 void LocalNode::Running::TakeEvents() {
   while (const std::optional<ProcessEvent> event = processes_->NextEvent()) {
+    if (const std::optional<size_t> gpu = gpus_.Find(event->name)) {
+      TakeEventOfGpu(*event, *gpu);
+      continue;
+    }
     if (event->kind == ProcessEvent::Kind::kExited) {
       Ended(*event);
       continue;
@@ -225,6 +242,20 @@ void LocalNode::Running::TakeEvents() {
       }
       node_.observe_({ContainerEvent::Kind::kReady, runner.key, runner.process, runner.run.name,
                       event->text, false});
+    }
+  }
+}
+
+// Its workers end with it, and are started again like others. If it was not ready yet, those that
+// wait for it cannot start.
+void LocalNode::Running::TakeEventOfGpu(const ProcessEvent& event, size_t gpu) {
+  const bool has_failed = gpus_.Note(event, gpu);
+  if (event.kind == ProcessEvent::Kind::kReady) return;
+  node_.log_.Info("the process of a GPU ended", {{"why", event.text}});
+  if (event.expected || !has_failed) return;
+  for (auto& [uid, runner] : runners_) {
+    if (runner.gpu == gpu && !runner.life.is_running() && !runner.is_leaving) {
+      CannotStart(runner, event.text);
     }
   }
 }
@@ -267,8 +298,11 @@ void LocalNode::Running::Look() {
   };
   for (const auto& [uid, runner] : runners_) {
     earlier(runner.kill_at);
-    // If another pod's process still has the name, its end wakes us.
-    if (!runner.is_leaving && !IsNameTaken(runner)) earlier(runner.life.start_at());
+    // If another pod's process still has the name, or that of its GPU is not ready, an event of
+    // that process wakes us.
+    if (!runner.is_leaving && !IsNameTaken(runner) && !gpus_.IsStarting(runner.gpu)) {
+      earlier(runner.life.start_at());
+    }
   }
 }
 
@@ -309,7 +343,7 @@ void LocalNode::Running::LookAtPod(const Node& pod) {
     if (runner->life.is_running()) {
       return Leave(*runner, GraceOf(pod, {"spec", "terminationGracePeriodSeconds"}));
     }
-    runners_.erase(found);
+    Drop(found);
     return;
   }
   if (runner == nullptr) runner = Admit(pod);
@@ -359,6 +393,18 @@ LocalNode::Running::Runner* LocalNode::Running::Admit(const Node& pod) {
     return nullptr;
   }
   runner.run = *std::move(run);
+  if (HasGpuLimit(pod)) {
+    runner.gpu = gpus_.Take();
+    if (!runner.gpu) {
+      WriteStatus(kPods, pod,
+                  WithFailure(pod, "NotForThisMachine",
+                              "its container has a GPU limit, and the workers of this machine can "
+                              "use no GPU (janus-worker gpus says why)",
+                              Wall()));
+      return nullptr;
+    }
+    runner.run.arguments.push_back("--gpu-process=" + gpus_.SocketOf(*runner.gpu));
+  }
   std::string uid = runner.uid;
   return &runners_.emplace(std::move(uid), std::move(runner)).first->second;
 }
@@ -385,7 +431,16 @@ void LocalNode::Running::GoOn(Runner& runner) {
   }
 }
 
+// Whether its GPU's process is not ready yet; that event wakes us.
+bool LocalNode::Running::AwaitsGpu(Runner& runner) {
+  if (!runner.gpu) return false;
+  const Result<bool> is_ready = gpus_.Prepare(*runner.gpu, *processes_);
+  if (!is_ready.ok()) CannotStart(runner, is_ready.status().message());
+  return !is_ready.ok() || !*is_ready;
+}
+
 void LocalNode::Running::Start(Runner& runner) {
+  if (AwaitsGpu(runner)) return;
   RemoveSockets(runner.place.ip);
   ProcessSpec spec{runner.process, runner.run.program, runner.run.arguments};
   spec.environment = runner.run.environment;
@@ -395,9 +450,13 @@ void LocalNode::Running::Start(Runner& runner) {
     if (!runner.run.probe_address.empty()) BeginProbing(runner, runner.run.probe_address);
     return;
   }
+  CannotStart(runner, started.message());
+}
+
+void LocalNode::Running::CannotStart(Runner& runner, const std::string& why) {
   ContainerEnd end;
   end.exit_code = 128;  // as container runtimes report a program that cannot run
-  end.message = started.message();
+  end.message = why;
   end.started = end.finished = Wall();
   node_.observe_({ContainerEvent::Kind::kEnded, runner.key, runner.process, runner.run.name,
                   end.message, false});
@@ -430,11 +489,18 @@ void LocalNode::Running::End(Runner& runner, Seconds grace) {
 
 // No process of the pod runs any more: the pod can be deleted.
 void LocalNode::Running::Finish(const Node& pod) {
-  runners_.erase(std::string(UidOf(pod)));
+  if (const auto found = runners_.find(std::string(UidOf(pod))); found != runners_.end()) {
+    Drop(found);
+  }
   DeleteOptions options;
   options.uid = std::string(UidOf(pod));
   options.grace_period_seconds = 0;
   (void)api_.Delete(kPods, KeyOf(pod), options, Limits());
+}
+
+void LocalNode::Running::Drop(std::map<std::string, Runner>::iterator runner) {
+  if (runner->second.gpu) gpus_.GiveBack(*runner->second.gpu);
+  runners_.erase(runner);
 }
 
 void LocalNode::Running::WriteStatus(const Resource& resource, const Node& before,
@@ -460,7 +526,7 @@ void LocalNode::Running::DropTheVanished(const std::set<std::string>& there) {
       Leave(runner, Seconds(0));
       ++it;
     } else {
-      it = runners_.erase(it);
+      Drop(it++);
     }
   }
 }

@@ -4,12 +4,14 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/status.h"
 #include "operator/kube/object_api.h"
 #include "operator/kube/timeline.h"
+#include "operator/local/gpus.h"
 #include "operator/local/node/container_life.h"
 #include "operator/local/node/pod_run.h"
 
@@ -39,6 +41,9 @@ struct LocalNodeOptions {
   // a running worker of the pool, preferably a ready one, so that a worker can be found whatever
   // pods exist. Empty: no links.
   std::string members_link;
+  // Of this machine. Pods whose container has a GPU limit are dealt to them evenly, however many
+  // there are. All instances on one GPU run in one process of it (gpu_shares.h).
+  std::vector<LocalGpu> gpus;
   RestartPauses pauses;
   Seconds starting_probe_period{0.1};
   Seconds stop_grace{5};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,12 @@ struct KvRoom {
   int64_t swap = 0;    // for preempted sequences
   bool is_one = true;  // both share one memory of `pages` bytes
 };
+
+// Usable part of the memory that a GPU reports as free. The rest is lost to page rounding, gaps in
+// the pool, and driver memory for graphs. Assumed, not measured.
+constexpr int64_t UsableOfGpu(int64_t free_bytes) {
+  return std::max<int64_t>(free_bytes / 100 * 98 - (int64_t{256} << 20), 0);
+}
 
 // The resources that a plan must fit. plan.cc works with either kind of budget. Pure.
 class Budget {
@@ -44,7 +51,7 @@ class MachineBudget final : public Budget {
   // `pools` of the service share the machine, in equal parts.
   MachineBudget(const MachineRoom& room, int pools) : room_(PartOf(room, pools)), pools_(pools) {}
 
-  bool GrowsWithInstances() const override { return false; }
+  bool GrowsWithInstances() const override { return room_.gpus && room_.gpus->count > 1; }
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return room_.memory_bytes; }
   std::optional<NodeSizes> Nodes() const override { return room_.nodes; }
@@ -58,6 +65,14 @@ class MachineBudget final : public Budget {
     room.cores = std::max(1, room.cores / pools);
     return room;
   }
+  // How many instances of each role a GPU may get, at most together as many as the fullest one has.
+  struct OnOneGpu {
+    int attention = 0;
+    int experts = 0;
+  };
+  std::array<OnOneGpu, 2> FullestGpus(const ServicePlan& plan) const;
+  KvRoom RoomOnGpu(const ServicePlan& plan) const;
+  Status CheckGpus(const std::string& service, const ServicePlan& plan) const;
 
   const MachineRoom room_;  // of each pool
   const int pools_;

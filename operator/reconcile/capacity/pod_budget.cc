@@ -33,12 +33,6 @@ constexpr RoleWords kExpertsWords = {
     "have more replicas of that role or fewer slotsPerInstance, or lower "
     "spec.roles.attention.maxBatchSize"};
 
-// Usable part of the memory that a GPU reports as free. The rest is lost to page rounding, gaps in
-// the pool, and driver memory for graphs. Assumed, not measured.
-int64_t ToBeHad(int64_t device_bytes) {
-  return std::max<int64_t>(device_bytes / 100 * 98 - (int64_t{256} << 20), 0);
-}
-
 // `where`: text for the kind of memory, "" for host memory.
 Status Hold(const std::string& service, const RoleWords& words, const PodNeed& need, int64_t has,
             const char* where, const std::string& raise) {
@@ -61,7 +55,7 @@ Status CheckPod(const std::string& service, const RoleWords& words, const PodNee
   if (!room->device_memory_bytes) {
     return Hold(service, words, on_cpus, room->memory_bytes, "", raise);
   }
-  JANUS_RETURN_IF_ERROR(Hold(service, words, on_gpu.device, ToBeHad(*room->device_memory_bytes),
+  JANUS_RETURN_IF_ERROR(Hold(service, words, on_gpu.device, UsableOfGpu(*room->device_memory_bytes),
                              " of its GPU", "use GPUs with more memory free for role " + role));
   return Hold(service, {words.role, words.weights, lower_on_host}, on_gpu.host, room->memory_bytes,
               " beside its GPU", raise);
@@ -92,7 +86,8 @@ KvRoom PodBudget::RoomForKv(const ServicePlan& plan) const {
   };
   if (!room.device_memory_bytes) return {of_the_machine(plan.need.attention_pod())};
   const GpuPodNeed& need = plan.need.attention_on_gpu;
-  return {share(ToBeHad(*room.device_memory_bytes), need.device), of_the_machine(need.host), false};
+  return {share(UsableOfGpu(*room.device_memory_bytes), need.device), of_the_machine(need.host),
+          false};
 }
 
 Status PodBudget::Check(const std::string& service, const ServicePlan& plan) const {

@@ -17,11 +17,18 @@ struct NodeSizes {
   int experts = 1;
 };
 
+// The GPUs of a machine. Its instances are dealt to them evenly, so that several may share one.
+struct GpuRoom {
+  int count = 0;             // at least 1
+  int64_t memory_bytes = 0;  // that is free on each, at least
+};
+
 // Resources of a machine for a service.
 struct MachineRoom {
   int64_t memory_bytes = 0;  // available without swapping
   int cores = 1;
   std::optional<NodeSizes> nodes = {};  // that the machine plays (janusctl serve --nodes)
+  std::optional<GpuRoom> gpus = {};     // nothing: its workers can use none
 };
 
 // Resources of one pod of each role, as its worker reports them; nothing: not known yet.

@@ -35,9 +35,9 @@ def requests():
 class Load:
     """Clients that repeat the same requests and compare every answer with the first one."""
 
-    def __init__(self, port):
+    def __init__(self, port, asked=None):
         self.port = port
-        self.requests = requests()
+        self.requests = asked or requests()
         self.wanted = [self.ask(request)[0] for request in self.requests]
         self.stopping = threading.Event()
         self.mu = threading.Lock()

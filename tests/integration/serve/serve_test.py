@@ -445,7 +445,7 @@ class BadInput(ServeTest):
         )
         service.write_text(service.read_text().replace("replica: 1", "replicas: 1") + "  device: CUDA\n")
         error = self.refused("-f", str(service), model=False)
-        self.assertIn("spec.device: CUDA is not supported by this version (workers of this machine compute", error)
+        self.assertIn("spec.roles.attention.resources.limits: has no GPU, and spec.device is CUDA", error)
 
     def test_a_model_folder_that_is_none_is_named(self):
         self.assertIn("for example 2x4,4x2", self.refused("--nodes", "2x4"))

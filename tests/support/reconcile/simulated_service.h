@@ -48,7 +48,7 @@ class ScriptedPlanner final : public ServicePlanner {
   std::set<std::string> forgotten;
   std::string digest = "digest-1";
   std::map<std::string, std::string> digest_of;  // by the model's folder; comes before `digest`
-  MachineRoom room{int64_t{256} << 30, 64};
+  MachineRoom room{int64_t{256} << 30, 64, {}, GpuRoom{64, int64_t{80} << 30}};
   RoleDevices devices = {};  // nothing: workers do not report their devices
 };
 

@@ -1,7 +1,5 @@
 #include "cli/service_file.h"
 
-#include "cli/calibrate.h"
-
 #include <gtest/gtest.h>
 
 namespace janus::cli {
@@ -138,11 +136,35 @@ TEST(ModelNameFor, IsTheFolderAsItIsWritten) {
 
 TEST(ParseServiceText, ListsWhatIsNotSupportedOnlyForAnObjectThatKeepsTheRules) {
   const std::string good = ComposeServiceText({"demo", "", "/m"});
-  const std::string cuda = good + "  device: CUDA\n";
-  EXPECT_EQ(ParseServiceText(cuda, "s.yaml").status().message().substr(0, 41),
-            "s.yaml:16: spec.device: CUDA is not suppo");
-  EXPECT_EQ(ParseServiceText(cuda + "  pipeline: {microBatches: 9}\n", "s.yaml").status().message(),
-            "s.yaml:17: spec.pipeline.microBatches: is 9; want 0..4");
+  const std::string suspended = good + "  suspend: true\n";
+  EXPECT_EQ(ParseServiceText(suspended, "s.yaml").status().message().substr(0, 41),
+            "s.yaml:16: spec.suspend: true is not supp");
+  EXPECT_EQ(
+      ParseServiceText(suspended + "  pipeline: {microBatches: 9}\n", "s.yaml").status().message(),
+      "s.yaml:17: spec.pipeline.microBatches: is 9; want 0..4");
+}
+
+TEST(ComposeServiceText, AsksForAGpuForEachInstance) {
+  ServiceAsked asked{"demo", "", "/m"};
+  asked.gpus = 1;
+  const auto shared = ParseServiceText(ComposeServiceText(asked), "s.yaml");
+  ASSERT_TRUE(shared.ok()) << shared.status().ToString();
+  EXPECT_EQ(control::DeviceOf(*shared), control::Device::kCuda);
+  const control::RolesSpec& roles = shared->spec.roles;
+  EXPECT_EQ(roles.attention.resources.limits.at("nvidia.com/gpu").value, 1);
+  EXPECT_EQ(roles.experts.resources.limits.at("nvidia.com/gpu").value, 1);
+  EXPECT_EQ(roles.attention.kv_cache.memory_percent, 40) << "a second instance is to fit";
+  asked.gpus = 2;
+  const auto apart = ParseServiceText(ComposeServiceText(asked), "s.yaml");
+  ASSERT_TRUE(apart.ok()) << apart.status().ToString();
+  EXPECT_EQ(apart->spec.roles.attention.kv_cache.memory_percent, std::nullopt);
+  EXPECT_EQ(apart->spec.scaling.max_gpus, std::nullopt);
+  asked.tpot_milliseconds = 50;
+  asked.attention = asked.experts = std::nullopt;
+  for (const auto& [gpus, most] : {std::pair{1, 2}, {8, 8}}) {
+    asked.gpus = gpus;
+    EXPECT_EQ(ParseServiceText(ComposeServiceText(asked), "s.yaml")->spec.scaling.max_gpus, most);
+  }
 }
 
 TEST(CheckServiceName, BlamesTheFlag) {

@@ -38,12 +38,11 @@ TEST(Judge, TellsTheSchemaFromWhatThisVersionCanDo) {
             "  on one machine: this version serves it\n"
             "  on a cluster:   this version serves it\n"
             "good");
-  EXPECT_EQ(Described(kService + "  device: CUDA\n", {Ground::kMachine}),
+  EXPECT_EQ(Described(kService + "  suspend: true\n", {Ground::kMachine}),
             "s.yaml:1: MoEService demo\n"
             "  schema:         valid\n"
             "  on one machine: this version cannot serve it\n"
-            "    s.yaml:16: spec.device: CUDA is not supported by this version (workers of "
-            "this machine compute on its CPUs); use Auto, CPU or Timed\n"
+            "    s.yaml:16: spec.suspend: true is not supported by this version; use false\n"
             "bad");
   EXPECT_EQ(Described(kService + "  device: GPU\n"),
             "s.yaml:1: MoEService demo\n"

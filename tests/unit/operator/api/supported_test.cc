@@ -56,14 +56,20 @@ TEST(Supported, TakesWhatThisVersionDoes) {
   }
 }
 
+TEST(Supported, AMachineHasGpus) {
+  const std::string gpu = "replicas: 1, resources: {limits: {nvidia.com/gpu: 1}}";
+  EXPECT_EQ(Errors("", gpu, gpu), "");
+  EXPECT_EQ(Errors("device: CUDA", gpu, gpu), "");
+}
+
 TEST(Supported, HoldsModeSlo) {
   EXPECT_EQ(Errors("", "", "scaling: {mode: SLO, minReplicas: 2, maxReplicas: 4}"), "");
 }
 
 TEST(Supported, SaysItAsTheReferenceDoes) {
-  EXPECT_EQ(Errors("device: CUDA"),
-            "s.yaml:8: spec.device: CUDA is not supported by this version (workers of this machine "
-            "compute on its CPUs); use Auto, CPU or Timed");
+  EXPECT_EQ(Errors("", "replicas: 1, resources: {limits: {cpu: 1, nvidia.com/gpu: 1}}"),
+            "s.yaml:7: spec.roles.attention.resources: this is not supported by this version "
+            "(workers are processes of this machine); use limits of nvidia.com/gpu");
   EXPECT_EQ(Errors("suspend: true"),
             "s.yaml:8: spec.suspend: true is not supported by this version; use false");
   EXPECT_EQ(
@@ -102,7 +108,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
   const std::pair<const char*, const char*> kSpec[] = {
       {"image: x", "image"},
       {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
-      {"device: CUDA", "device"},
       {"exchange: {hostShared: true}", "exchange.hostShared"},
       {"scaling: {standby: 1}", "scaling.standby"},
       {"drain: {timeoutSeconds: 1}", "drain"},

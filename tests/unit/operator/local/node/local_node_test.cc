@@ -292,6 +292,21 @@ TEST_F(LocalNodeTest, APodRunsAndIsReadyWhenItsGateIsSetBySomebodyElse) {
   EXPECT_TRUE(IsTrue(ready, kMemberCondition));
 }
 
+TEST_F(LocalNodeTest, APodThatWantsAGpuFailsWhereThereIsNone) {
+  Start();
+  Script script;
+  std::string pod = WorkerPod("a", script);
+  pod.replace(pod.find("name: worker,"), 13,
+              "name: worker, resources: {limits: {nvidia.com/gpu: 1}},");
+  CreatePod(pod);
+  const Node failed = AwaitPod("a", [](const Node& seen) {
+    return TextAt(seen, {"status", "phase"}) == "Failed";
+  });
+  EXPECT_EQ(TextAt(failed, {"status", "message"}),
+            "its container has a GPU limit, and the workers of this machine can use no GPU "
+            "(janus-worker gpus says why)");
+}
+
 TEST_F(LocalNodeTest, FindsPodsThatWereThereBeforeIt) {
   // Either list may arrive first, and the other much later.
   for (const Resource* const late : {&kPods, &kDeployments}) {

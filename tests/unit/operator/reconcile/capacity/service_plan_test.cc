@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/model/memory.h"
+#include "operator/reconcile/capacity/budget.h"
 #include "tests/support/reconcile/small_model.h"
 
 namespace janus::control {
@@ -643,6 +644,53 @@ TEST(PlanServiceInPods, OnGpusHoldsEitherMemoryAgainstWhatLiesThere) {
   EXPECT_NE(no_host.find("; raise spec.roles.attention.resources.limits.memory, or lower "),
             std::string::npos)
       << no_host;
+}
+
+// On a machine, instances share its GPUs.
+class PlanOnGpusOfAMachine : public testing::Test {
+ protected:
+  static Result<ServicePlan> Plan(int m, int n, std::optional<GpuRoom> gpus,
+                                  int64_t host_bytes = 512 * kGiB) {
+    MoEService service = Fixed(m, n);
+    service.spec.device = Device::kCuda;
+    service.spec.model.max_model_len = 4096;
+    service.spec.roles.experts.slots_per_instance = 8;
+    return PlanService(service, Mixtral8x7B(), {host_bytes, 16, {}, gpus});
+  }
+};
+
+TEST_F(PlanOnGpusOfAMachine, KeysAndValuesTakeAShareOfWhatTheInstancesLeave) {
+  const auto one_gpu = Plan(1, 1, GpuRoom{1, 141 * kGiB});
+  ASSERT_TRUE(one_gpu.ok()) << one_gpu.status().ToString();
+  const MemoryNeed& need = one_gpu->need;
+  const int64_t all = need.attention_on_gpu.device.total() + need.experts_on_gpu.device.total();
+  EXPECT_LE(all, UsableOfGpu(141 * kGiB));
+  EXPECT_GT(all, 141 * kGiB / 100 * 90);
+  // With a GPU for each, attention's has no experts.
+  const auto two_gpus = Plan(1, 1, GpuRoom{2, 141 * kGiB});
+  ASSERT_TRUE(two_gpus.ok()) << two_gpus.status().ToString();
+  EXPECT_GT(two_gpus->kv_bytes, one_gpu->kv_bytes + 60 * kGiB);
+}
+
+TEST_F(PlanOnGpusOfAMachine, HoldsTheFullestGpuAgainstWhatItHas) {
+  EXPECT_TRUE(Plan(1, 2, GpuRoom{3, 100 * kGiB}).ok());
+  const auto refused = Plan(1, 2, GpuRoom{2, 100 * kGiB});  // both expert instances may be on one
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  const std::string why = refused.status().message();
+  EXPECT_NE(why.find(" of a GPU that holds 2 of its instances, and 105 GB can be used: 2 x experts "
+                     "with 91 GB experts, "),
+            std::string::npos)
+      << why;
+  const auto host = Plan(1, 1, GpuRoom{1, 141 * kGiB}, kGiB);
+  EXPECT_NE(host.status().message().find(" of the host's memory beside its GPUs, 1.1 GB free"),
+            std::string::npos)
+      << host.status().message();
+}
+
+TEST_F(PlanOnGpusOfAMachine, NeedsGpus) {
+  EXPECT_EQ(Plan(1, 1, std::nullopt).status().message(),
+            "service demo asks for GPUs, and the workers of this machine can use none "
+            "(janus-worker gpus says why); set spec.device: CPU");
 }
 
 TEST(PlanServiceInPods, OnAGpuTheKvCacheIsAShareOfWhatThatHasLeft) {
