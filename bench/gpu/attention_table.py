@@ -1,6 +1,6 @@
 """Compares times of attention that others have measured (data/calibration) with those of
 attention_gpu_bench. Adds a JSON line to the file of results for each case that a table of the same
-GPU has, too. `ours_over` is our time over theirs. A line that is already in the file is not written again.
+GPU has, too. `ours_over` is our time over theirs.
     python3 bench/gpu/attention_table.py --results FILE [--calibration FOLDER]
 
 For keys and values, the tables' calls read the same keys again and again, of which up to 40 MB stay
@@ -16,8 +16,6 @@ import json
 import pathlib
 import re
 import sys
-
-from result_lines import result_lines
 
 # Heads, and heads of keys and values, as in attention_gpu_bench.
 HEADS = {"Qwen3-235B": (64, 4), "Mixtral": (32, 8)}
@@ -82,24 +80,21 @@ def gpu_of(rows: list[dict]) -> str | None:
 
 def compare(path: pathlib.Path, folder: pathlib.Path) -> int:
     """Returns how many lines it has written."""
-    rows = result_lines(path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
     gpu = gpu_of(rows)
     if gpu is None:
         print("no table of this GPU", file=sys.stderr)
         return 0
     tables = Tables(folder, gpu)
-    there = {row["bench"] for row in rows if "bench" in row}
     written = 0
     with path.open("a") as out:
         for row in rows:
-            name = f"{row.get('bench')}, table"
-            if "us" not in row or name in there or (fields := tables.beside(row["bench"])) is None:
+            if "bench" not in row or "us" not in row or (fields := tables.beside(row["bench"])) is None:
                 continue
-            fields = {"bench": name, **fields, "table": gpu}
+            fields = {"bench": f"{row['bench']}, table", **fields, "table": gpu}
             if "table_us" in fields:
                 fields["ours_over"] = round(row["us"] / fields["table_us"], 4)
             out.write(json.dumps(fields) + "\n")
-            there.add(name)
             written += 1
     return written
 

@@ -2,11 +2,10 @@
 which choose freely (cuBLAS, cuDNN, FlashAttention, its own norms), at the sizes of projections_gpu_bench,
 attention_gpu_bench and rows_gpu_bench. The experts of experts_gpu_bench at 4,096 rows and more are compared
 with dense products of as many operations, whose weights do not depend on experts. Run it on the same GPU,
-with the file of results that those programs have written. It adds a JSON line per case that they have; a
-case that is in the file is not run again. `price` is by how much torch's rate exceeds ours: 0.1 is 10 %. The
-rate is in bytes or, if operations are the limit, in operations. For a norm, `price` is by how much our time
-exceeds torch's for the same bytes in and out, fp32 to bfloat16. torch has no single norm for this: it norms
-and rounds in two passes.
+with the file of results that those programs have written. It adds a JSON line per case that they have.
+`price` is by how much torch's rate exceeds ours: 0.1 is 10 %. The rate is in bytes or, if operations are the
+limit, in operations. For a norm, `price` is by how much our time exceeds torch's for the same bytes in and
+out, fp32 to bfloat16. torch has no single norm for this: it norms and rounds in two passes.
 
 Cases that move less than 16 MiB are left out: such a call takes about as long as its launch. A first line
 says so, with the number of cases.
@@ -14,13 +13,13 @@ says so, with the number of cases.
     python3 bench/gpu/free_choice.py --results FILE
     python3 bench/gpu/free_choice.py --try     # every case once on a CPU, small; writes nothing
 
-Needs torch. Inputs rotate through 4 GiB, as for our kernels. Times are taken between two events round the
-call, as medians of 30 calls, each queued while the GPU is kept busy (bench/gpu/stream_times.h). If Python
-has not queued a call before the GPU is free, all calls are timed again behind a longer spin; if the longest
-spin is too short, the line has `host_too_slow`. For attention, torch may choose among its backends, and the
-fastest counts. Above 512 Ki keys only backends that do not copy the keys for each head are tried. torch has
-keys and values in one piece, ours has them on pages; above 4 GiB torch allocates separate memory, if there
-is enough.
+Needs torch, or ends with status 77. Inputs rotate through 4 GiB, as for our kernels. Times are taken
+between two events round the call, as medians of 30 calls, each queued while the GPU is kept busy
+(bench/gpu/stream_times.h). If Python has not queued a call before the GPU is free, all calls are timed
+again behind a longer spin; if the longest spin is too short, the line has `host_too_slow`. For attention,
+torch may choose among its backends, and the fastest counts. Above 512 Ki keys only backends that do not
+copy the keys for each head are tried. torch has keys and values in one piece, ours has them on pages; above
+4 GiB torch allocates separate memory, if there is enough.
 """
 
 import argparse
@@ -31,10 +30,13 @@ import statistics
 import sys
 from collections.abc import Callable
 
-import torch
-import torch.nn.functional as functional
-from result_lines import result_lines
-from torch.nn.attention import SDPBackend, sdpa_kernel
+try:
+    import torch
+    import torch.nn.functional as functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError as why:
+    print(why)
+    sys.exit(77)
 
 ARENA_BYTES = 4 << 30
 CALLS, WARM_UP = 30, 3
@@ -241,29 +243,26 @@ def price_of(case: Case, took: float, ours: dict) -> float:
 
 
 def compare(path: pathlib.Path) -> None:
-    lines = {}
-    for row in result_lines(path):
-        if "bench" in row:
-            lines[row["bench"]] = row
+    rows = map(json.loads, path.read_text().splitlines())
+    lines = {row["bench"]: row for row in rows if "bench" in row}
 
     def write(row: dict) -> None:
         with path.open("a") as out:
             out.write(json.dumps(row) + "\n")
 
-    if "free choice" not in lines:
-        write({"bench": "free choice", "left_out": len(all_cases()) - len(cases()),
-               "why": f"less than {LEAST_BYTES >> 20} MiB: bound by the launch"})
+    write({"bench": "free choice", "left_out": len(all_cases()) - len(cases()),
+           "why": f"less than {LEAST_BYTES >> 20} MiB: bound by the launch"})
     gpu = Gpu()
     for choices in cases():
         # For a GPU without wgmma.
         beside = next((name for name in (choices[0].name, choices[0].name.replace(" wgmma", " fast")) if name in lines), "")
-        name, ours = f"{beside}, torch", lines.get(beside)
+        ours = lines.get(beside)
         # A line without a time may have the reason instead.
         is_timed = ours is not None and "us" in ours and ("tflops" in ours or not choices[0].flops)
-        if name in lines or not is_timed or (best := fastest(gpu, choices)) is None:
+        if not is_timed or (best := fastest(gpu, choices)) is None:
             continue
         took, is_ahead, case = best
-        row = {"bench": name, "us": round(took, 3), "ours_us": ours["us"],
+        row = {"bench": f"{beside}, torch", "us": round(took, 3), "ours_us": ours["us"],
                "price": round(price_of(case, took, ours), 4), "bytes": case.bytes, "of": case.of,
                "torch": torch.__version__}
         if not is_ahead or "host_too_slow" in ours:
@@ -292,6 +291,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.tries == (args.results is not None):
         parser.error("either --results FILE or --try")
+    if not args.tries and not torch.cuda.is_available():
+        print("torch sees no GPU")
+        sys.exit(77)
     with torch.inference_mode():
         try_all() if args.tries else compare(args.results)
 

@@ -71,12 +71,6 @@ class AttentionTable(unittest.TestCase):
                                {"bench": f"{QWEN}, torch", "us": 1.0})
         self.assertEqual(written, {})
 
-    def test_a_line_is_written_once(self) -> None:
-        device = {"bench": "device", "name": "NVIDIA H200"}
-        self.compare(device, {"bench": QWEN, "us": 150.0})
-        self.compare(device)
-        self.assertEqual(self.results.read_text().count(", table"), 1)
-
     def test_another_gpu_has_no_table(self) -> None:
         self.assertEqual(self.compare({"bench": "device", "name": "NVIDIA A100"},
                                       {"bench": QWEN, "us": 150.0}), {})

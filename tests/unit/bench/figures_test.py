@@ -1,4 +1,4 @@
-"""The table of figures: which lines count for which row, and when a figure is met."""
+"""The table of scripts/gpu: which lines count for which row, and when a figure is met."""
 
 import json
 import pathlib
@@ -9,10 +9,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench/gpu"))
-sys.dont_write_bytecode = True
 
-import figures  # noqa: E402
+
+RUN = {"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "abc"}}
 
 
 def bench(name, **fields):
@@ -22,9 +21,7 @@ def bench(name, **fields):
 AEBS = "AEBS of 512 rows of 8 in 256, {}, {} instances, slots {} %"
 # Lines as the programs write them.
 LINES = [
-    {"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "abc", "command": "scripts/gpu all",
-             "off": {"NCCL": "not used"}}},
-    {"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "def", "command": "scripts/gpu all"}},
+    RUN,
     bench("empty kernel", us=2.0),
     bench("read 1 GiB", us=258.0, bytes=1 << 30),
     bench(AEBS.format("greedy", 16, 150), us=7.0, empty_us=1.5),
@@ -93,14 +90,17 @@ LINES = [
     bench("V2-Lite of 4 layers, 1A1E, processes, batch 64, prompt 64, answer 64", same_bits=0),
     bench("V2-Lite, request 0 over batches of 64, 1, 256", same_bits=1),
     bench("Mixtral of 24 layers, request 0 over batches of 64, 1, 256", same_bits=1),
-    {"retired": bench("DeepSeek-V3 fp8 wgmma, fit of experts of 1", a_us=99.0, b_us=99.0)},
-    {"step": "memcheck", "begins": True}, {"step": "memcheck", "passed": 97, "failed": 0, "skipped": 3, "lost": 0},
-    {"step": "memcheck", "ended": True},
-    {"step": "racecheck", "found": "Race reported"}, {"step": "racecheck", "passed": 1, "failed": 0, "skipped": 0},
-    {"step": "synccheck", "passed": 0, "failed": 0, "skipped": 3, "lost": 0}, {"step": "synccheck", "ended": True},
-    {"step": "initcheck", "passed": 5, "failed": 1, "skipped": 0, "lost": 0}, {"step": "initcheck", "ended": True},
-    {"begins": "S.A"}, {"case": "S.A", "passed": True, "ms": 1}, {"case": "S.B", "passed": False, "ms": 1},
-    {"case": "S.C", "passed": True, "skipped": "no wgmma", "ms": 1},
+    bench("DeepSeek-V3 fp8, whole expert layer of 32 of 256 experts, 128 rows", over_read=1.2),
+    bench("Qwen3-235B attention bf16 fast, batch 1 context 1024", us=6.5),
+    bench("Mixtral attention bf16 fast, batch 1 context 1024", us=5.5),
+    *({"step": "memcheck", "case": f"S.{i}", "passed": True, **({"skipped": "no wgmma"} if i > 2 else {})} for i in range(5)),
+    {"step": "memcheck", "seconds": 9.0, "exit": 0},
+    {"step": "racecheck", "begins": "S.A"}, {"step": "racecheck", "case": "S.A", "passed": True},
+    {"step": "racecheck", "seconds": 9.0, "exit": 9, "bad": ["Race reported | here"]},
+    {"step": "synccheck", "begins": "S.A"}, {"step": "synccheck", "seconds": 9.0, "exit": "cut", "during": "S.A"},
+    {"step": "initcheck", "skipped": "there is no compute-sanitizer"},
+    {"step": "golden", "begins": "S.A"}, {"step": "golden", "case": "S.B", "passed": False},
+    {"step": "golden", "seconds": 9.0, "exit": 1, "bad": ["S.A lost", "S.B failed"]},
 ]
 
 
@@ -114,8 +114,7 @@ class FiguresTest(unittest.TestCase):
     def rows(self, *lines):
         if lines:
             self.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        done = subprocess.run([sys.executable, "-B", ROOT / "bench/gpu/figures.py", self.path], capture_output=True,
-                              text=True, check=True)
+        done = subprocess.run([ROOT / "scripts/gpu", "table", self.path], capture_output=True, text=True, check=True)
         cells = [re.split(r" *\| *", line)[1:-1] for line in done.stdout.splitlines() if line.startswith("|")]
         return {row[0]: row[1:] for row in cells}, done.stdout
 
@@ -124,57 +123,54 @@ class FiguresTest(unittest.TestCase):
         expected = {
             "AEBS greedy, 1.5 times the slots": ["<= 8 us", "8.5", "7", "2 of 2", "no"],
             "AEBS greedy, twice the slots": ["<= 11 us", "9", "9", "1 of 2, 1 too slow", "incomplete"],
-            "AEBS exact beyond greedy, 1.5 times the slots": ["<= 3 us", "3.5", "2.5", "2 of 2", "no"],
-            "AEBS exact beyond greedy, twice the slots": ["<= 3 us", "2.5", "2.5", "1 of 2, 1 too slow", "incomplete"],
+            "AEBS exact beyond greedy": ["<= 3 us", "3.5", "2.5", "3 of 4", "no"],
+            "AEBS greedy, 64 instances": ["-", "99", "99", "1 of 2", "shown"],
+            "AEBS greedy, 8,192 rows": ["-", "80", "80", "1 of 2", "shown"],
             "gate and AEBS over their sum": ["<= 1", "0.8", "0.8", "1 of 4", "incomplete"],
+            "whole expert layer, 32 of 256 experts, 128 rows, over reads of its weights": ["<= 1.25", "1.2", "1.2", "1 of 1", "yes"],
             "experts in fp8, a": ["<= 8 us", "7", "-1", "2 of 5", "no fit"],
-            "experts in fp8, b": ["<= 10.8 us", "10.7", "10", "2 of 5", "incomplete"],
-            "experts in bf16, b": ["<= 21.6 us", "22", "22", "1 of 5", "no"],
+            "experts in fp8, b": ["<= 10.8 us of reads", "10.7", "10", "2 of 5", "incomplete"],
+            "experts in bf16, b": ["<= 21.6 us of reads", "22", "22", "1 of 5", "no"],
             "experts in fp8 and bf16 from 350 MB up, share of reads": [">= 0.85", "0.9", "0.9", "1 of 60", "incomplete"],
-            "experts in mxfp4 to 16 rows, share of reads": [">= 0.85", "0.84", "0.84", "1 of 9", "no"],
-            "experts in mxfp4 of 32 rows, share of reads": [">= 0.6", "0.6", "0.61", "3 of 3", "yes"],
-            "experts of 4,096 rows and more, price beside cuBLASLt": ["<= 0.1765", "0.1", "0.1", "1 of 10", "incomplete"],
-            "GQA decode, B over reads": [">= 0.95", "0.975", "0.975", "1 of 4", "incomplete"],
+            "experts in mxfp4 from 350 MB up, 1 to 16 rows, share of reads": [">= 0.85", "0.84", "0.84", "1 of 9", "no"],
+            "experts in mxfp4 from 350 MB up, 32 rows, share of reads": [">= 0.6", "0.6", "0.61", "3 of 3", "yes"],
+            "experts of 4,096 rows and more, price beside cuBLASLt": ["<= 0.176", "0.1", "0.1", "1 of 10", "incomplete"],
+            "grouped-query decode, B over reads": [">= 0.95", "0.975", "0.975", "1 of 4", "incomplete"],
+            "grouped-query decode, batch 1, 1,024 keys": ["<= 6 us", "6.5", "5.5", "2 of 2", "no"],
+            "grouped-query decode, batch 1, fp8 cache, 4,096 keys": ["<= 10 us", "9", "9", "1 of 2", "incomplete"],
+            "grouped-query decode, time over the published one": ["-", "1.25", "1.25", "1", "shown"],
             "MLA decode of 128 heads, goal": [">= 600 TFLOPS", "500", "610", "2 of 18", "no"],
             "MLA decode of 128 heads, at least": [">= 480 TFLOPS", "500", "610", "2 of 18", "incomplete"],
+            "MLA decode of 128 heads, price of one length of splits": ["-", "-", "-", "0 of 12", "-"],
             "norm from 64 MiB up, share of copies": [">= 0.9", "0.95", "0.95", "1 of 3", "incomplete"],
             "rope from 64 MiB up, share of copies": [">= 0.9", "0.89", "0.89", "1 of 2", "no"],
-            "permute from 64 MiB up, share of copies": [">= 0.9", "0.91", "0.91", "1 of 1", "yes"],
-            "combine from 64 MiB up, share of copies": [">= 0.9", "-", "-", "0 of 1, 1 too slow", "-"],
-            "pack from 64 MiB up, share of copies": [">= 0.9", "-", "-", "0 of 1", "-"],
-            "unpack from 64 MiB up, share of copies": [">= 0.9", "-", "-", "0 of 1", "-"],
-            "price of batch invariance, projections": ["<= 0.1", "0.12", "0.12", "1 of 15", "no"],
-            "price of batch invariance, attention": ["<= 0.1", "-0.12", "-0.12", "1 of 27", "incomplete"],
-            "price of batch invariance, norms": ["<= 0.1", "-0.2", "-0.2", "1 of 3", "incomplete"],
-            "AEBS greedy of 512 rows, 64 instances, slots 150 %": ["-", "99", "99", "1 of 1", "shown"],
-            "AEBS greedy of 8,192 rows, 16 and 32 instances": ["-", "80", "80", "1 of 2", "shown"],
-            "GQA decode, time over the table's for this GPU": ["-", "1.25", "1.25", "1", "shown"],
-            "price of batch invariance, one length of splits, GQA": ["<= 0.1", "0.15", "0", "2 of 18", "no"],
-            "MLA decode of 128 heads, price of one length of splits": ["-", "-", "-", "0 of 12", "-"],
+            "permute and combine from 64 MiB up, share of copies": [">= 0.9", "0.91", "0.91", "1 of 2, 1 too slow", "incomplete"],
+            "pack and unpack from 64 MiB up, share of copies": [">= 0.9", "-", "-", "0 of 2", "-"],
+            "price of identical bits, projections": ["<= 0.03", "0.12", "0.12", "1 of 15", "no"],
+            "price of identical bits, attention": ["<= 0.03", "-0.12", "-0.12", "1 of 27", "incomplete"],
+            "price of identical bits, one length of splits": ["<= 0.03", "0.15", "0", "2 of 18", "no"],
+            "price of identical bits, norms": ["<= 0.03", "-0.2", "-0.2", "1 of 3", "incomplete"],
             "a layer in a graph, share of its limits": ["-", "0.4", "0.4", "1 of 8", "shown"],
             "a layer in a graph, gaps": ["-", "3.5", "3.5", "1 of 8", "shown"],
             "a service: TPOT of 1A1E over that of transformers": ["-", "0.75", "0.75", "1 of 6", "shown"],
             "a service: share of time outside kernels": ["-", "0.2", "0.2", "1 of 48", "shown"],
-            "a service of processes with MPS: the same bits": [">= 1", "1", "1", "1 of 10", "incomplete"],
             "a service: the same bits over topologies": [">= 1", "0", "1", "2 of 48", "no"],
             "a service: a request's bits over batches": [">= 1", "1", "1", "2 of 2", "yes"],
             "a service of processes: the same bits": [">= 1", "0", "0", "1 of 10", "no"],
-            "compute-sanitizer, memcheck": ["clean", "clean", "", "97 passed, 3 skipped", "yes"],
-            "compute-sanitizer, racecheck": ["clean", "found: Race reported", "", "1 passed", "no"],
-            "compute-sanitizer, synccheck": ["clean", "not known", "", "3 skipped", "no"],
-            "compute-sanitizer, initcheck": ["clean", "not known", "", "5 passed, 1 failed", "no"],
-            "compute-sanitizer, memcheck device": ["clean", "-", "", "0", "-"],
+            "memcheck": ["correct", "-", "", "3 passed, 2 skipped", "yes"],
+            "racecheck": ["correct", "Race reported / here", "", "1 passed", "no"],
+            "synccheck": ["correct", "-", "", "0", "incomplete"],
+            "initcheck": ["correct", "there is no compute-sanitizer", "", "0", "-"],
+            "golden": ["correct", "S.A lost", "", "1 lost, 1 failed", "no"],
+            "device": ["correct", "-", "", "0", "-"],
         }
         for what, row in expected.items():
             self.assertEqual(rows[what], row, what)
-        self.assertIn("NVIDIA H200, driver 1: `scripts/gpu all`\nCommits: abc, def.\nOff: NCCL not used.", said)
-        self.assertIn("1 cases passed, 1 skipped; failed: S.B.", said)
-        self.assertIn("Reads 4.19 TB/s.", said)
-        self.assertIn("4 lines were not judged: the host was too slow for them.", said)
-        self.assertIn("Refused: V2-Lite, 2A3E, in place, batch 1, prompt 64, answer 128: no peer access.", said)
+        self.assertIn("NVIDIA H200, driver 1, commit abc, runs: 1\nreads 4.19 TB/s\n", said)
+        self.assertIn("refused: V2-Lite, 2A3E, in place, batch 1, prompt 64, answer 128: no peer access\n", said)
 
     def test_a_gpu_without_wgmma_is_held_by_the_form_that_it_has(self):
-        rows, _ = self.rows(bench("DeepSeek-V3 fp8 fast, fit of experts of 8", a_us=7.0, b_us=10.0),
+        rows, _ = self.rows(RUN, bench("DeepSeek-V3 fp8 fast, fit of experts of 8", a_us=7.0, b_us=10.0),
                             bench("DeepSeek, 128 heads, latent attention bf16 fast, batch 64 context 4096", tflops=9.0),
                             bench("DeepSeek-V3 bf16 fast, 32 experts of 128, torch", price=0.1))
         self.assertEqual(rows["experts in fp8, a"][3], "1 of 5")
@@ -185,23 +181,32 @@ class FiguresTest(unittest.TestCase):
         fits = [bench(f"DeepSeek-V3 fp8 wgmma, fit of experts of {rows}", a_us=7.0, b_us=15.0) for rows in (1, 8, 16, 32, 64)]
         read = bench("read 1 GiB", us=(1 << 30) / 3.2e6 + 2, bytes=1 << 30)
         slow = bench("read 1 GiB", us=1e6, bytes=1 << 30, host_too_slow=1)
-        rows, _ = self.rows({"run": {"gpu": "NVIDIA H100", "driver": "1", "commit": "abc", "command": "all"}},
-                            bench("empty kernel", us=2.0), read, slow, *fits)
-        self.assertEqual(rows["experts in fp8, b"], ["<= 10.8 us (here 16.2)", "15", "15", "5 of 5", "yes"])
+        rows, _ = self.rows({"run": {"gpu": "NVIDIA H100", "driver": "1", "commit": "abc"}}, bench("empty kernel", us=2.0), read, slow,
+                            *fits)
+        self.assertEqual(rows["experts in fp8, b"], ["<= 10.8 us of reads (here 16.2)", "15", "15", "5 of 5", "yes"])
         self.assertEqual(rows["experts in fp8, a"], ["<= 8 us", "7", "7", "5 of 5", "yes"])
-        rows, _ = self.rows({"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "abc", "command": "all"}}, read, *fits)
-        self.assertEqual(rows["experts in fp8, b"], ["<= 10.8 us", "15", "15", "5 of 5", "no"])
+        rows, _ = self.rows(RUN, read, *fits)
+        self.assertEqual(rows["experts in fp8, b"], ["<= 10.8 us of reads", "15", "15", "5 of 5", "no"])
 
-    def test_nothing_is_measured_of_an_empty_file(self):
-        self.path.write_text("")
-        rows, _ = self.rows()
+    def test_runs_of_the_last_commit_on_the_last_gpu_count(self):
+        name = "AEBS of 512 rows of 8 in 256, greedy, 16 instances, slots 150 %"
+        for other in ({"commit": "def"}, {"gpu": "NVIDIA H100"}):
+            rows, said = self.rows(RUN, bench(name, us=5.0), {"run": {**RUN["run"], **other}}, bench(name, us=99.0),
+                                   RUN, bench(name, us=6.0))
+            self.assertEqual(rows["AEBS greedy, 1.5 times the slots"][1:4], ["6", "6", "1 of 2"])
+            self.assertIn("commit abc, runs: 2\nspread of times over the runs: median 20.0%, most 20.0%\n", said)
+
+    def test_nothing_is_measured_of_a_run_without_lines(self):
+        rows, _ = self.rows(RUN)
         self.assertEqual({row[-1] for row in rows.values()} - {"met", "---"}, {"-"})
+        self.assertIn("no run", self.rows(bench("device"))[1])
 
-    def test_says_how_it_is_used(self):
-        done = subprocess.run([sys.executable, "-B", ROOT / "bench/gpu/figures.py"], capture_output=True, text=True,
-                              check=False)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("RESULTS", done.stderr)
+    def test_the_premise_is_drawn(self):
+        self.path.write_text("".join(json.dumps(bench(f"premise, 64 rows, {experts} experts activated", us=3.0)) + "\n"
+                                     for experts in (4, 8)))
+        drawn = self.path.with_suffix(".svg")
+        subprocess.run([sys.executable, "-B", ROOT / "bench/gpu/premise_plot.py", self.path, drawn], check=True)
+        self.assertEqual(drawn.read_text().count("<circle"), 2)
 
 
 if __name__ == "__main__":
