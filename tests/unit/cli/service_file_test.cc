@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/calibrate.h"
+#include "operator/api/device.h"
+
 namespace janus::cli {
 namespace {
 
