@@ -77,7 +77,7 @@ TEST_F(GpuProcessTest, RunsWhatAWorkerOrdersAndReturnsItsCode) {
 }
 
 TEST_F(GpuProcessTest, ASignalToTheWorkerIsARequestAndItsEndLeavesNoTime) {
-  std::atomic<bool> was_gone = false;
+  std::atomic<bool> was_gone = false, runs = false;
   options_.run = [&](const InstanceOrder& order, StopRequests& stop) {
     EXPECT_TRUE(stop.Await(MonotonicTime::max()));
     EXPECT_FALSE(stop.leaves_no_time());
@@ -85,16 +85,18 @@ TEST_F(GpuProcessTest, ASignalToTheWorkerIsARequestAndItsEndLeavesNoTime) {
       EXPECT_FALSE(stop.Await(MonotonicClock::now())) << "there was one request";
       return 0;
     }
+    runs = true;
     EXPECT_TRUE(stop.Await(MonotonicTime::max()));
     was_gone = stop.leaves_no_time();
     return 0;
   };
-  Serve([this] {
+  Serve([&] {
     const Fd asked = Order("asked");
     Ask(asked);
     EXPECT_EQ(AwaitCode(asked), "0");
-    Fd killed = Order("killed");
+    const Fd killed = Order("killed");
     Ask(killed);
+    while (!runs) std::this_thread::yield();
   });  // closes `killed`
   EXPECT_TRUE(was_gone);
 }
