@@ -96,6 +96,8 @@ void RunAll(GpuBench& bench, Results& results) {
             [&](int batch, int context) {
               return Attend(bench, "", shape, cache, AttentionForm::kFast, batch, context);
             });
+      // Not a point of the line: it is a figure that others have published.
+      Attend(bench, "", shape, cache, AttentionForm::kFast, 1, 1024);
     }
     FillArena(bench, LatentArena(bench, cache));
     // 128 heads in both forms, if the GPU has both.

@@ -145,9 +145,13 @@ void DecodeLayer::PlaceExperts(const Topology& topology) {
 Status DecodeLayer::Start(const kernels::Stream& on, int layer) {
   JANUS_RETURN_IF_ERROR(Attend(on, layer));
   JANUS_RETURN_IF_ERROR(Shared(on, layer));
-  JANUS_RETURN_IF_ERROR(Route(on, layer));
-  JANUS_RETURN_IF_ERROR(Experts(on, layer));
+  JANUS_RETURN_IF_ERROR(Contribute(on, layer));
   return Combine(on);
+}
+
+Status DecodeLayer::Contribute(const kernels::Stream& on, int layer) {
+  JANUS_RETURN_IF_ERROR(Route(on, layer));
+  return Experts(on, layer);
 }
 
 Status DecodeLayer::Attend(const kernels::Stream& on, int layer) {

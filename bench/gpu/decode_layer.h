@@ -34,6 +34,9 @@ class DecodeLayer {
   Status Start(const kernels::Stream& on, int layer);
   // Queues only the launches up to the rows for the experts.
   Status Attend(const kernels::Stream& on, int layer);
+  // Queues only the launches of the expert instance: the gate, AEBS with its lists, and the
+  // experts.
+  Status Contribute(const kernels::Stream& on, int layer);
 
   // The residual stream, fp32 [rows, H], which the layer reads and adds to. ResetResidual queues,
   // on the context's stream, a copy that restores the value set last.

@@ -11,6 +11,8 @@
 // for the medians and for the limits; a layer's limits count the experts that it activates. A
 // kernel's time is between two events round it, in the order of the layer, minus the time of an
 // empty kernel there (bench/gpu/stream_times.h).
+//
+// One more line has the whole work of DeepSeek-V3's expert instance in a round of 128 rows.
 
 #include <cxxabi.h>
 
@@ -129,17 +131,52 @@ class LayerBench {
       Check(context_->TakeFailure());
       Time(c, layer, rows, context_tokens);
     }
+    if (c.instances > 1) TimeExperts(c, held, topology);
   }
 
  private:
+  static constexpr const char* kExpertsLine =
+      "DeepSeek-V3 bf16, whole expert layer of 32 of 256 experts, 128 rows";
+
   static std::string LineOf(const Case& c, int rows, int context_tokens) {
     return std::string(c.name) + " layer in a graph, " + std::to_string(rows) + " rows, context " +
            std::to_string(context_tokens);
   }
   bool AllThere(const Case& c) const {
-    return std::ranges::all_of(c.loads, [&](const auto& load) {
+    const bool are_loads_there = std::ranges::all_of(c.loads, [&](const auto& load) {
       return results_.Find(LineOf(c, load.first, load.second), "us") >= 0.0;
     });
+    return are_loads_there && (c.instances == 1 || results_.Find(kExpertsLine, "us") >= 0.0);
+  }
+
+  // All that the expert instance computes of a round: rows are there, contributions get there. The
+  // least time is that of a read of the weights that the rows activate, which no cache holds.
+  void TimeExperts(const Case& c, const dataplane::HeldModel& held, const Topology& topology) {
+    constexpr int kRows = 128, kContext = 64;
+    if (results_.Find(kExpertsLine, "us") >= 0.0 || !results_.Begin(kExpertsLine)) return;
+    DecodeLayer layer(*context_, held, topology, Rank{0}, kRows, kContext);
+    Check(context_->TakeFailure());
+    Check(layer.SetResidual(RandomResidual(kRows, c.model.hidden, 1)));
+    Check(layer.Attend(context_->stream(), 0));
+    Check(layer.Contribute(context_->stream(), 0));
+    const Result<DecodeLayer::Load> load = layer.load();
+    Check(load.status());
+    const auto graph =
+        *context_->RecordGraph([&](const kernels::Stream& on) { return layer.Contribute(on, 0); });
+    Check(context_->Replay(*graph));
+    const int64_t bytes = int64_t{load->experts} * 3 * c.model.moe.intermediate * c.model.hidden *
+                          SizeOf(DType::kBFloat16);
+    CheckRotates(bytes);
+    const Medians whole = kernels::cuda::MediansOf(
+        stream_, kernels::cuda::kCalls,
+        [&](StreamTimes& times, int) { times.Add(0, [&] { Check(context_->Replay(*graph)); }); });
+    const double us = whole.us.at(0);
+    std::string fields = "\"us\": " + std::to_string(us) + ", \"bytes\": " + std::to_string(bytes) +
+                         ", \"experts\": " + std::to_string(load->experts) +
+                         ", \"expert_rows\": " + std::to_string(load->rows) + ", \"over_read\": " +
+                         std::to_string(us * bench_.read_bandwidth() / static_cast<double>(bytes));
+    if (!whole.ran_ahead) fields += ", \"host_too_slow\": 1";
+    results_.Write(kExpertsLine, fields);
   }
 
   // Times and limits are for the same layers: one load each, then the mean over all.
