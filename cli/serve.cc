@@ -78,8 +78,10 @@ Result<std::vector<control::LocalGpu>> FindGpusFor(const ServeOptions& options, 
   std::vector<control::LocalGpu> none;
   if (options.timed || options.device == "CPU") return none;
   JANUS_ASSIGN_OR_RETURN(const std::string worker, control::FindSibling("janus-worker"));
-  JANUS_ASSIGN_OR_RETURN(control::LocalGpus found, control::FindGpus(worker, {}));
+  Result<control::LocalGpus> asked = control::FindGpus(worker, {});
+  control::LocalGpus found = asked.ok() ? *std::move(asked) : control::LocalGpus();
   if (!found.gpus.empty()) return std::move(found.gpus);
+  if (!asked.ok()) found.why = asked.status().message();
   if (options.device == "CUDA") {
     return FailedPrecondition("--device CUDA: janus-worker can use no GPU here: " + found.why +
                               "; see docs/cuda.md, or leave the flag out");
