@@ -79,9 +79,13 @@ Result<std::vector<control::LocalGpu>> FindGpusFor(const ServeOptions& options, 
   if (options.timed || options.device == "CPU") return none;
   JANUS_ASSIGN_OR_RETURN(const std::string worker, control::FindSibling("janus-worker"));
   Result<control::LocalGpus> asked = control::FindGpus(worker, {});
-  control::LocalGpus found = asked.ok() ? *std::move(asked) : control::LocalGpus();
+  control::LocalGpus found;
+  if (asked.ok()) {
+    found = *std::move(asked);
+  } else {
+    found.why = asked.status().message();
+  }
   if (!found.gpus.empty()) return std::move(found.gpus);
-  if (!asked.ok()) found.why = asked.status().message();
   if (options.device == "CUDA") {
     return FailedPrecondition("--device CUDA: janus-worker can use no GPU here: " + found.why +
                               "; see docs/cuda.md, or leave the flag out");
