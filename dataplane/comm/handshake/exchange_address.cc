@@ -2,10 +2,12 @@
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
-#include <sys/un.h>
 
 #include <charconv>
 #include <cstring>
+#include <optional>
+
+#include "common/unix_address.h"
 
 namespace janus::dataplane {
 namespace {
@@ -14,17 +16,15 @@ constexpr std::string_view kUnix = "unix:";
 constexpr std::string_view kTcp = "tcp:";
 
 Result<ExchangeAddress> UnixAddress(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
+  const std::optional<sockaddr_un> address = UnixAddressOf(path);
+  if (!address) {
     return InvalidArgument("exchange address: socket path '" + path +
                            "': " + std::to_string(path.size()) + " bytes, want 1 to " +
-                           std::to_string(sizeof address.sun_path - 1));
+                           std::to_string(kMostUnixPathBytes));
   }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   ExchangeAddress out;
-  std::memcpy(&out.storage, &address, sizeof address);
-  out.bytes = sizeof address;
+  std::memcpy(&out.storage, &*address, sizeof *address);
+  out.bytes = sizeof *address;
   return out;
 }
 

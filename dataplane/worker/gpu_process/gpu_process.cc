@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,11 +11,13 @@
 #include <cstdint>
 #include <cstring>
 #include <list>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "common/mutex.h"
+#include "common/unix_address.h"
 
 namespace janus::dataplane {
 namespace {
@@ -56,17 +57,15 @@ class HostedStops final : public StopRequests {
 };
 
 Result<Fd> Listen(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return InvalidArgument(path + ": the path of a socket has at most " +
-                           std::to_string(sizeof(address.sun_path) - 1) + " bytes");
+  const std::optional<sockaddr_un> address = UnixAddressOf(path);
+  if (!address) {
+    return InvalidArgument(path + ": the path of a socket has 1 to " +
+                           std::to_string(kMostUnixPathBytes) + " bytes");
   }
-  std::memcpy(address.sun_path, path.data(), path.size());
   unlink(path.c_str());  // of a process that was killed
   Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   constexpr int kBacklog = 64;
-  if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+  if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
       listen(fd.get(), kBacklog) != 0) {
     return Unavailable(path + ": cannot listen: " + std::strerror(errno));
   }

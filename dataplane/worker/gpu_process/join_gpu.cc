@@ -2,15 +2,16 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "common/fd.h"
+#include "common/unix_address.h"
 #include "dataplane/worker/gpu_process/instance_order.h"
 
 namespace janus::dataplane {
@@ -22,12 +23,11 @@ int Fail(const std::string& socket, const std::string& why) {
 }
 
 Result<Fd> Connect(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return InvalidArgument("the path is too long");
-  std::memcpy(address.sun_path, path.data(), path.size());
+  const std::optional<sockaddr_un> address = UnixAddressOf(path);
+  if (!address) return InvalidArgument("the path is too long");
   Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd || connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  if (!fd ||
+      connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     return Unavailable(std::string("the process of the GPU cannot be reached: ") +
                        std::strerror(errno));
   }

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/fd.h"
+#include "common/unix_address.h"
 
 namespace janus::dataplane {
 namespace {
@@ -20,14 +20,12 @@ constexpr size_t kMostBytes = 8 << 20;
 
 // A connection over which `request` was sent; none: the other end does not listen.
 Fd Ask(const std::string& path, const std::string& request) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return Fd();
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const std::optional<sockaddr_un> address = UnixAddressOf(path);
+  if (!address) return Fd();
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return Fd();
   // Over a Unix socket neither waits: there is room for a connection and a short request, or not.
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
       send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
           static_cast<ssize_t>(request.size())) {
     return Fd();
